@@ -1,0 +1,211 @@
+"""Tracers and `bind`: how a call of an operation finds out who handles it.
+
+Every public function ends in `bind(op, *values, **attrs)`. The handler is the active trace of highest
+level among the tracers in `values`, or the innermost staging trace of this thread (so that everything
+inside a `jit` is staged, constants too), or, with neither, eager execution through a hook that `stages`
+sets. Each transformation is one trace class in `trace/`: it receives the operation and its operands
+(tracers of its own, and values of lower levels, which are constants to it) and binds operations of lower
+level in turn. Nesting needs nothing more.
+
+Invariants:
+- A trace lives exactly as long as its `with` block; a tracer used later is an error that says where it
+  came from.
+- `bind` is where weak types are settled: `infer` sees strong types, and a result is weak when all operands
+  were and the dtype is theirs.
+
+Source: levels as in JAX's autodidax; the dynamic trace as in its omnistaging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from braze import dtypes, errors
+from braze.errors import BrazeError, Source
+from braze.types import TensorType
+
+if TYPE_CHECKING:
+    from braze.ops.table import Op
+
+_HERE = __file__.rsplit("core.py", 1)[0]
+
+
+def user_source() -> Source | None:
+    """The nearest frame outside braze, or None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_HERE):
+            return Source(frame.f_code, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class Trace:
+    """One transformation at work. Subclasses implement `process`."""
+
+    __slots__ = ("alive", "level", "thread")
+
+    def __init__(self) -> None:
+        self.level = -1
+        self.alive = False
+        self.thread = 0
+
+    def process(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+        """Handle one operation.
+
+        Args:
+            args: tracers of this trace, and values of lower levels (arrays, Python scalars, lower tracers).
+
+        Returns: the results, one value per result of the operation.
+        """
+        raise NotImplementedError
+
+
+class Tracer:
+    """Stands for an array while a function is being transformed.
+
+    Its operators and methods are set from `numpy/methods.py`. Subclasses give `aval`.
+    """
+
+    __slots__ = ("__weakref__", "_trace")
+    _trace: Trace
+
+    __array_priority__ = 1000
+
+    @property
+    def aval(self) -> TensorType:
+        raise NotImplementedError
+
+    @property
+    def concrete(self) -> Any:
+        """The array behind this tracer where one is known (under `grad` outside `jit`), else None."""
+        return None
+
+
+class Context(threading.local):
+    """The active traces of a thread, innermost last, and the innermost staging trace."""
+
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+        self.dynamic: Trace | None = None
+
+
+CONTEXT = Context()
+
+
+@contextlib.contextmanager
+def activate(trace: Trace, *, dynamic: bool = False, above: Trace | None = None) -> Iterator[Any]:
+    """Make a trace active for the block, at the next higher level.
+
+    Args:
+        dynamic: it stages everything, also operations on constants alone.
+        above: a trace of this thread that must lie below it (default: whatever is active).
+    """
+    context = CONTEXT
+    before = context.dynamic
+    trace.level = (context.stack[-1].level + 1) if context.stack else 0
+    trace.alive = True
+    trace.thread = threading.get_ident()
+    context.stack.append(trace)
+    if dynamic:
+        context.dynamic = trace
+    try:
+        yield trace
+    finally:
+        context.dynamic = before
+        popped = context.stack.pop()
+        assert popped is trace, "traces end in the reverse order of their beginning"
+        trace.alive = False
+
+
+def is_tracing() -> bool:
+    """Whether a staging trace is active in this thread."""
+    return CONTEXT.dynamic is not None
+
+
+EagerHook = Callable[["Op", Sequence[Any], dict[str, Any]], list[Any]]
+_EAGER: list[EagerHook] = []
+
+
+def set_eager(hook: EagerHook) -> None:
+    """Set who runs operations outside any trace; called once, by `stages`."""
+    _EAGER[:] = [hook]
+
+
+def bind(op: Op, *args: Any, **attrs: Any) -> Any:
+    """Apply an operation to values, by whoever handles it now.
+
+    Returns: one value, or a list of values for an operation with several results.
+    Raises: what `infer` raises, with the user's line; LeakedTracerError.
+    """
+    context = CONTEXT
+    handler = context.dynamic
+    level = -1 if handler is None else handler.level
+    for arg in args:
+        if isinstance(arg, Tracer):
+            trace = arg._trace
+            if not trace.alive or trace.thread != threading.get_ident():
+                raise leaked(arg)
+            if trace.level > level:
+                handler, level = trace, trace.level
+    try:
+        if handler is not None:
+            results = handler.process(op, args, attrs)
+        else:
+            results = _EAGER[0](op, args, attrs)
+    except BrazeError as error:
+        if error.source is None:
+            error.source = user_source()
+        raise
+    return results if op.multiple_results else results[0]
+
+
+def leaked(tracer: Tracer) -> errors.LeakedTracerError:
+    return errors.LeakedTracerError(
+        f"tracer: a value of type {tracer.aval} was used after the function that made it had ended.",
+        source=user_source(),
+        hint="return the value from the function instead of storing it in a global, an attribute or a closure.",
+    )
+
+
+def infer(op: Op, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+    """Result types of an operation, weak flags settled.
+
+    A result is weak when all operands are weak and its dtype is the first operand's, as in JAX's n-ary rule.
+    An op whose results carry their own flag (`convert_element_type` with `weak_type=True`) sets it in `infer`.
+    """
+    weak = bool(types)
+    for t in types:
+        if not t.weak_type:
+            weak = False
+            break
+    found = op.infer(*[t.strong if t.weak_type else t for t in types], **attrs)
+    results = list(found) if op.multiple_results else [found]
+    if weak and op.keeps_weak_type:
+        results = [r.with_(weak_type=True) if r.dtype == types[0].dtype else r for r in results]
+    return results
+
+
+def typeof(value: Any) -> TensorType:
+    """The type of anything that may be an operand.
+
+    NumPy arrays and NumPy scalars count as named types, Python scalars are weak.
+    Raises: DTypeError for what is no array.
+    """
+    aval = getattr(type(value), "aval", None)
+    if aval is not None:
+        return value.aval  # type: ignore[no-any-return]
+    if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
+        return TensorType((), dtypes.scalar_dtype(value), weak_type=not isinstance(value, bool))
+    if isinstance(value, np.ndarray | np.generic):
+        return TensorType(value.shape, dtypes.canonical(value.dtype))
+    raise errors.DTypeError(
+        f"argument: a value of type {type(value).__name__} is not an array.",
+        hint="pass arrays, Python scalars, or containers of them registered as pytrees.",
+    )

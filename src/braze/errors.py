@@ -1,0 +1,164 @@
+"""Error classes: what users see when a program is wrong, and what we see when braze is.
+
+Two roots. `BrazeError` is the caller's to fix; its subclasses also inherit the built-in exception that
+NumPy or JAX users would catch. `InternalError` is a fault of braze and says so.
+
+A message has one form, always in this order: the rule with its constraint and what holds against what
+was wanted; the values; the user's line; a hint where it is usually right. The parts are kept apart on the
+exception, so that a layer further out can add what it knows (`bind` adds the user's line).
+
+Invariant: this module imports nothing from braze and reads no knob.
+"""
+
+from __future__ import annotations
+
+import linecache
+from types import CodeType
+
+
+class Source:
+    """A place in the user's program: the file, line and function of a Python frame.
+
+    Holding the code object and a line number instead of strings keeps recording one to a few hundred
+    nanoseconds; the text is read only when something is printed.
+    """
+
+    __slots__ = ("code", "line")
+
+    def __init__(self, code: CodeType, line: int) -> None:
+        self.code = code
+        self.line = line
+
+    @property
+    def file(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self.code.co_name
+
+    @property
+    def short(self) -> str:
+        """`file.py:12`, the file without its folders."""
+        return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.line).strip()
+        where = f"{self.short} in {self.function}"
+        return f"{where}:  {text}" if text else where
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and (self.code, self.line) == (other.code, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.line))
+
+
+class BrazeError(Exception):
+    """Base of all errors that the caller can fix.
+
+    Args:
+        message: one sentence: the rule, its constraint, what holds and what was wanted, with numbers.
+        values: the operands and attributes concerned, on one line.
+        source: the user's line; `bind` fills it in where it is missing.
+        hint: the way out, only where it is usually right.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        values: str | None = None,
+        source: Source | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.values = values
+        self.source = source
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.values:
+            lines.append(f"  {self.values}")
+        if self.source:
+            lines.append(f"  at {self.source}")
+        if self.hint:
+            lines.append(f"  Hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A Source holds a code object, which does not pickle; its text is what a reader wants.
+        return (_rebuild, (type(self), self.message, self.values, self.hint))
+
+
+def _rebuild(cls: type[BrazeError], message: str, values: str | None, hint: str | None) -> BrazeError:
+    return cls(message, values=values, hint=hint)
+
+
+class ShapeError(BrazeError, TypeError, ValueError):
+    """Shapes, axes or sizes that do not fit an operation."""
+
+
+class DTypeError(BrazeError, TypeError):
+    """A dtype that an operation does not take, or dtypes that do not fit each other."""
+
+
+class ArgumentError(BrazeError, TypeError, ValueError):
+    """An argument of the wrong kind or value: an unknown option, an unhashable static, a bad pytree."""
+
+
+class OutOfBoundsError(BrazeError, IndexError):
+    """A static index outside the array."""
+
+
+class ConcretizationError(BrazeError, TypeError):
+    """Python asked a tracer for a value that does not exist until the compiled program runs."""
+
+
+class LeakedTracerError(BrazeError, RuntimeError):
+    """A tracer outlived the function in which it was made."""
+
+
+class DeletedArrayError(BrazeError, RuntimeError, ValueError):
+    """An array whose memory was donated or deleted was used again."""
+
+
+class IntegerOverflowError(BrazeError, OverflowError):
+    """A Python int does not fit the dtype it is to become."""
+
+
+class AllocationError(BrazeError, MemoryError):
+    """Memory for an array or a temporary could not be had; the message names the bytes wanted."""
+
+
+class DifferentiationError(BrazeError, TypeError, NotImplementedError):
+    """A derivative was asked for that is not defined or not available, with the reason."""
+
+
+class UnsupportedError(BrazeError, NotImplementedError):
+    """A legal program that this target or this version does not take, with the way out."""
+
+
+class ParseError(BrazeError, ValueError):
+    """Text of an IR that cannot be read; names line and column."""
+
+
+class VerificationError(BrazeError, ValueError):
+    """An IR that breaks its rules; lists every fault under the offending line."""
+
+
+class ConfigError(BrazeError, ValueError):
+    """An unknown knob or a value that the knob does not take."""
+
+
+class InternalError(Exception):
+    """A fault of braze itself: names the stage, and the file that reproduces it where there is one."""
+
+    def __init__(self, message: str, *, stage: str | None = None, reproducer: str | None = None) -> None:
+        where = f" in {stage}" if stage else ""
+        replay = f"\n  Reproducer: {reproducer}" if reproducer else ""
+        super().__init__(f"internal error{where}: {message}{replay}")
+        self.stage = stage
+        self.reproducer = reproducer

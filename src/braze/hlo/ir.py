@@ -1,0 +1,190 @@
+"""HLO: the graph that passes rewrite, shaped like StableHLO. Data only.
+
+A module holds functions, a function one region, a region instructions in an order that puts producers
+first. An instruction has operands (values), attributes, regions and results (values). Values are dense and
+row-major, types carry no weak flag.
+
+Invariants:
+- Nodes are not mutated after construction. A pass makes new instructions and returns a new module, or the
+  same object if nothing changed.
+- A value belongs to one region; regions of `while`, `case` and `reduce` may use values of the regions
+  around them (captures), except in `braze.fusion`, which is closed.
+- Walks over operands never recurse; nesting of regions is the only recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from braze.errors import Source
+from braze.ops.table import Effect, Op
+from braze.types import TensorType
+
+
+class Value:
+    """A result of an instruction, or a parameter of a region (then `producer` is None)."""
+
+    __slots__ = ("index", "producer", "type")
+
+    def __init__(self, type: TensorType, producer: Instruction | None = None, index: int = 0) -> None:
+        self.type = type
+        self.producer = producer
+        self.index = index
+
+    def __repr__(self) -> str:
+        name = "parameter" if self.producer is None else self.producer.op.title
+        return f"<{name}#{self.index}: {self.type}>"
+
+
+class Instruction:
+    """One operation applied to values.
+
+    Attributes:
+        op: the record in `ops/`.
+        attrs: attribute name to plain Python data (ints, strings, tuples, dtypes, NumPy arrays).
+        source: the user's line it came from, or None.
+    """
+
+    __slots__ = ("attrs", "op", "operands", "regions", "results", "source")
+
+    def __init__(
+        self,
+        op: Op,
+        operands: Sequence[Value],
+        types: Sequence[TensorType],
+        attrs: dict[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        source: Source | None = None,
+    ) -> None:
+        self.op = op
+        self.operands = tuple(operands)
+        self.attrs = attrs if attrs is not None else {}
+        self.regions = tuple(regions)
+        self.source = source
+        self.results = tuple([Value(t, self, i) for i, t in enumerate(types)])
+
+    @property
+    def result(self) -> Value:
+        assert len(self.results) == 1, f"{self.op} has {len(self.results)} results"
+        return self.results[0]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it, or anything in its regions, must run even if nobody uses its results."""
+        if self.op.effects is not Effect.NONE:
+            return True
+        return any(i.has_effects for region in self.regions for i in region.instructions)
+
+    def __repr__(self) -> str:
+        return f"<{self.op.title}({', '.join(str(v.type) for v in self.operands)})>"
+
+
+class Region:
+    """Parameters, instructions in order, and the values that it returns."""
+
+    __slots__ = ("instructions", "parameters", "results")
+
+    def __init__(
+        self, parameters: Sequence[Value], instructions: Sequence[Instruction], results: Sequence[Value]
+    ) -> None:
+        self.parameters = tuple(parameters)
+        self.instructions = tuple(instructions)
+        self.results = tuple(results)
+
+    @property
+    def parameter_types(self) -> tuple[TensorType, ...]:
+        return tuple(p.type for p in self.parameters)
+
+    @property
+    def result_types(self) -> tuple[TensorType, ...]:
+        return tuple(r.type for r in self.results)
+
+
+@dataclass(slots=True)
+class Function:
+    """A named region.
+
+    Attributes:
+        public: whether it can be called from outside the module; `main` is.
+        parameter_attrs, result_attrs: MLIR attributes per parameter and result that braze carries along
+            (`tf.aliasing_output`, `jax.buffer_donor`, `jax.result_info`).
+    """
+
+    name: str
+    region: Region
+    public: bool = True
+    parameter_attrs: tuple[dict[str, Any], ...] = ()
+    result_attrs: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def donated(self) -> tuple[bool, ...]:
+        """Per parameter: whether its memory may be reused for results."""
+        attrs = self.parameter_attrs or ({},) * len(self.region.parameters)
+        return tuple("tf.aliasing_output" in a or "jax.buffer_donor" in a for a in attrs)
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """Functions by name; execution begins at `main`."""
+
+    functions: dict[str, Function]
+    name: str = "module"
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Function:
+        return self.functions["main"]
+
+    def with_function(self, function: Function) -> Module:
+        """This module with one function replaced."""
+        return Module({**self.functions, function.name: function}, self.name, self.attrs)
+
+
+def walk(region: Region) -> Iterator[Instruction]:
+    """All instructions of a region and of the regions inside it, outer ones first."""
+    for instruction in region.instructions:
+        yield instruction
+        for inner in instruction.regions:
+            yield from walk(inner)
+
+
+class Builder:
+    """Appends instructions to a region being made. `lower` facets and passes write through it.
+
+    >>> # b.emit(add, x, y) appends an add and returns its result value
+    """
+
+    __slots__ = ("instructions", "source")
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.instructions: list[Instruction] = []
+        self.source = source
+
+    def emit(self, op: Op, *operands: Value, regions: Sequence[Region] = (), **attrs: Any) -> Value:
+        """Append an op of one result; its type comes from `infer`."""
+        (result,) = self.emit_many(op, *operands, regions=regions, **attrs)
+        return result
+
+    def emit_many(
+        self, op: Op, *operands: Value, regions: Sequence[Region] = (), **attrs: Any
+    ) -> tuple[Value, ...]:
+        """Append an op of any number of results."""
+        extra = {"regions": tuple(regions)} if regions else {}
+        types = op.infer(*[v.type for v in operands], **extra, **attrs)
+        made = Instruction(
+            op, operands, types if op.multiple_results else (types,), attrs, regions, self.source
+        )
+        self.instructions.append(made)
+        return made.results
+
+    def constant(self, array: Any, dtype: Any = None) -> Value:
+        """Append a constant; the array is copied and made read-only."""
+        from braze.ops.table import HLO_OPS
+
+        value = np.array(array, dtype=dtype, order="C")
+        value.setflags(write=False)
+        return self.emit(HLO_OPS["constant"], value=value)

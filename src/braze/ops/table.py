@@ -1,0 +1,192 @@
+"""The record of one operation, and the tables of all of them.
+
+An operation is declared once, with every facet; `ops/` is the only place that knows what an op means. A
+facet is a function or `Absent("the reason")`, never missing. See `docs/add-an-op.md` for a worked example.
+
+| facet       | signature |
+|-------------|-----------|
+| `infer`     | `(*types, **attrs) -> type`, a list for ops with several results; raises with the spec's constraint number |
+| `numpy`     | `(*arrays, **attrs) -> array`, a list for several results; with regions also `regions`, `apply` |
+| `error`     | `EXACT`, `Ulp(f32, f64)` or `Bound(c)` |
+| `effects`   | `NONE`, `READ`, `ORDERED` or `UNORDERED` |
+| `jvp`       | a tuple with one rule per operand, `(t, *primals, **attrs) -> tangent`, summed over the operands that have a tangent (`ZERO`: none flows through this operand); or one function `(*tangents, *primals, **attrs)` with tangents instantiated; or `LINEAR` (the op itself on the tangents), `ZERO` (the derivative is zero almost everywhere) |
+| `transpose` | `(ct, *operands, **attrs) -> cotangents`: an operand is `Undefined(type)` where it is linear; None for the others |
+| `batch`     | `(size, args, axes, **attrs) -> (values, axes)`; `ELEMENTWISE` for n-ary elementwise ops |
+| `partial`   | `DEFAULT`: evaluate if all operands are known, else stage; region ops give their own (see `trace/linearize.py`) |
+| `lower`     | `(b, *values, **attrs) -> values`; `DEFAULT`: the HLO op of this record |
+| `kernel`    | lane code `(b, *lanes, **attrs) -> lane`; or `IndexMap(f)`, `f(b, index, *operands, **attrs) -> lane`, with `operand.at(index)`; or `Family(name)`, which `kernel/build` maps to its builder |
+| `cost`      | `(*types, **attrs) -> Cost` (flops, transcendentals, bytes) |
+| `samples`   | `() -> iterable of (types, attrs)`: shapes 0, 1, odd, large; every dtype it takes |
+
+Region facets: a primitive whose attributes hold jaxprs lists their names in `jaxprs`; its `jvp`,
+`transpose`, `batch` and `partial` then receive `transform`, the jaxpr-level transformations, as a keyword.
+An HLO op with regions receives `regions` (tuple of hlo.ir.Region) in `infer` and `numpy`, and
+`apply(region, *arrays) -> list` in `numpy`.
+
+Invariant: `PRIMITIVES` and `HLO_OPS` are filled while `braze.ops` is imported and not changed afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from braze.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A facet that an op does not have, with the reason; asking for it is an error that quotes the reason."""
+
+    reason: str
+
+
+class Rule(Enum):
+    """Facets that need no function of their own."""
+
+    DEFAULT = "default"
+    LINEAR = "linear"
+    ZERO = "zero"
+    ELEMENTWISE = "elementwise"
+
+
+DEFAULT, LINEAR, ZERO, ELEMENTWISE = Rule.DEFAULT, Rule.LINEAR, Rule.ZERO, Rule.ELEMENTWISE
+
+
+class Effect(Enum):
+    """What an op does besides giving results. Ordered effects keep their order among each other."""
+
+    NONE = "none"
+    READ = "read"
+    ORDERED = "ordered"
+    UNORDERED = "unordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Bit for bit; any NaN equals any NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ulp:
+    """Worst error in units in the last place of the result, by dtype."""
+
+    f32: float
+    f64: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """At most c · log2(n) · eps · Σ|x| over the n terms of a sum."""
+
+    c: float
+
+
+EXACT = Exact()
+Error = Exact | Ulp | Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kernel that is built, not composed lane by lane; `kernel/build` maps the name to its builder."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """An op that only says where an element comes from.
+
+    `code(b, index, *operands, **attrs)` gives the lane value at `index`, a tuple with one index value per
+    result axis; `operand.at(index)` reads an operand (in a fusion: computes it) and `operand.type` is its
+    type. It may select between operands by comparing indices.
+    """
+
+    code: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work of one application: flops, calls of transcendental functions, bytes read and written."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """Stands in a transpose rule for the operand whose cotangent is wanted."""
+
+    type: TensorType
+
+
+Sample = tuple[tuple[TensorType, ...], dict[str, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One operation of braze. See the module's table for the facets.
+
+    Attributes:
+        name: its name in jaxprs, or None for an HLO op that is no primitive.
+        hlo: its StableHLO mnemonic, or None for a primitive that lowers to other ops.
+        commutative: whether operands may be exchanged; rewrite patterns then match both orders.
+        multiple_results: whether it gives a list of results.
+        keeps_weak_type: whether all-weak operands give a weak result.
+        jaxprs: names of the attributes that hold closed jaxprs.
+        attrs: names of its attributes, in the order in which they print.
+        jax_attrs: `attrs -> dict`: the attributes under JAX's names and in JAX's order, for the jaxpr text.
+    """
+
+    name: str | None
+    hlo: str | None
+    infer: Callable[..., Any]
+    numpy: Callable[..., Any] | Absent
+    error: Error
+    jvp: Any
+    transpose: Any
+    batch: Any
+    kernel: Any
+    cost: Callable[..., Cost]
+    samples: Callable[[], Iterable[Sample]]
+    effects: Effect = Effect.NONE
+    partial: Any = DEFAULT
+    lower: Any = DEFAULT
+    commutative: bool = False
+    multiple_results: bool = False
+    keeps_weak_type: bool = True
+    jaxprs: tuple[str, ...] = ()
+    attrs: tuple[str, ...] = ()
+    jax_attrs: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=dict)
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            assert self.name not in PRIMITIVES, f"primitive {self.name} is declared twice"
+            PRIMITIVES[self.name] = self
+        if self.hlo is not None and self.lower is DEFAULT:
+            assert self.hlo not in HLO_OPS, f"HLO op {self.hlo} is declared twice"
+            HLO_OPS[self.hlo] = self
+
+    @property
+    def title(self) -> str:
+        """The name in messages: the primitive's, else the HLO op's."""
+        return self.name or self.hlo or "?"
+
+    def __repr__(self) -> str:
+        return self.title
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Bind it: the op as a function of values (or of patterns, in a rewrite rule)."""
+        from braze.core import bind
+
+        return bind(self, *args, **attrs)
+
+
+PRIMITIVES: dict[str, Op] = {}
+"""All jaxpr primitives by name."""
+
+HLO_OPS: dict[str, Op] = {}
+"""All HLO ops by StableHLO mnemonic (braze's own as `braze.fusion`)."""

@@ -1,0 +1,136 @@
+"""Program: steps over buffers, the last form before code. Data only.
+
+| step | does |
+|---|---|
+| `Launch` | runs a kernel over its grid, buffers in the order of the kernel's parameters |
+| `Copy` | moves bytes from one slice to another of equal size; `ParallelCopy` several at once, as if read first |
+| `Loop` | runs `condition_steps`, reads one bool, while it holds runs `body_steps` |
+| `Branch` | reads one i32 and runs one of the branches (an index out of range means the last) |
+| `CallSymbol` | calls C code that needs no Python with the slices' addresses |
+| `Host` | calls Python through the callback table, holding the GIL; effects stay in program order |
+
+A `Buffer` is a piece of memory with a lifetime, made by `schedule`; `assign` gives each one its place:
+a slice of the arena, a parameter, a result, or a constant of the object.
+
+Invariants:
+- After `assign`, every slice lies inside its space, and two buffers live at the same time do not overlap.
+- Parameter memory is written only if it was donated; results never alias other memory of the caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from braze.kernel.ir import Kernel
+from braze.types import TensorType
+
+Place = Literal["arena", "parameter", "result", "constant"]
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A value's memory before it has a place.
+
+    Attributes:
+        name: for the text (`t3`, `x`, `out0`).
+        type: shape and dtype of what it holds.
+        place: `parameter`, `result` or `constant` where that is settled from the start; else `arena`.
+        index: number of the parameter, result or constant.
+    """
+
+    name: str
+    type: TensorType
+    place: Place = "arena"
+    index: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Slice:
+    """Where a buffer lies: `index` of the parameter, result or constant, byte `offset` in it or in the arena."""
+
+    place: Place
+    index: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    kernel: Kernel
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    source: Buffer
+    destination: Buffer
+
+
+@dataclass(slots=True, eq=False)
+class ParallelCopy:
+    """All sources are read before any destination is written."""
+
+    pairs: tuple[tuple[Buffer, Buffer], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """`trip_count` is known for counted loops (for records and the GIL decision), else None."""
+
+    condition_steps: tuple[Step, ...]
+    condition: Buffer
+    body_steps: tuple[Step, ...]
+    trip_count: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    index: Buffer
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(slots=True, eq=False)
+class CallSymbol:
+    symbol: str
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """`callback` numbers the Python function in the program's table; it reads `operands`, fills `results`."""
+
+    callback: int
+    operands: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
+
+
+Step: TypeAlias = Launch | Copy | ParallelCopy | Loop | Branch | CallSymbol | Host
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Steps in order, and where their buffers lie.
+
+    Attributes:
+        parameters, results: buffers of the entry, in order. A result may be a parameter's buffer only where
+            that parameter is donated.
+        constants: arrays that become data of the object, by index.
+        callbacks: Python functions of `Host` steps, by index.
+        slices: place of every buffer, filled by `assign`.
+        arena_bytes: size of the arena; lower_bound_bytes: the most that is live at once.
+        aliases: result index to the donated parameter whose memory it takes.
+    """
+
+    name: str
+    parameters: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    constants: tuple[np.ndarray[Any, Any], ...] = ()
+    callbacks: tuple[Any, ...] = ()
+    slices: dict[Buffer, Slice] = field(default_factory=dict)
+    arena_bytes: int = 0
+    lower_bound_bytes: int = 0
+    aliases: dict[int, int] = field(default_factory=dict)
