@@ -52,7 +52,7 @@ FROM_HLO = {name: dtype for dtype, name in HLO_NAMES.items()}
 
 def short(dtype: DType) -> str:
     """The name of a dtype in jaxprs and messages: `f32`, `i64`, `bool`."""
-    return _SHORT.get(dtype) or dtype.name
+    return _SHORT.get(dtype) or str(dtype.name)
 
 
 def from_short(name: str) -> DType:

@@ -151,6 +151,12 @@ class Builder:
     def bitcast(self, value: Operand, dtype: DType) -> Operand:
         return value if value.dtype == dtype else self.compute("bitcast", value, dtype=dtype)
 
+    def math(self, name: str, *operands: Operand) -> Operand:
+        """A function of the math library, written out here (`exp`, `sin`, `tanh`, …)."""
+        from braze.kernel import math
+
+        return math.FUNCTIONS[name](self, *operands)
+
     def lane(self, dtype: DType = I64) -> Operand:
         return self.compute("lane", dtype=dtype)
 
@@ -172,6 +178,15 @@ class Builder:
     def call(self, symbol: str, operands: Sequence[Operand], results: Sequence[DType]) -> tuple[Value, ...]:
         values = tuple(Value(dtype, False) for dtype in results)
         self.append(Call(values, symbol, tuple(operands)))
+        return values
+
+    def call_lanes(
+        self, symbol: str, operands: Sequence[Operand], results: Sequence[DType], mask: Operand
+    ) -> tuple[Value, ...]:
+        """An external function of each lane that the mask marks."""
+        varying = any(o.varying for o in operands)
+        values = tuple(Value(dtype, varying) for dtype in results)
+        self.append(Call(values, symbol, tuple(operands), mask))
         return values
 
     # Structure ------------------------------------------------------------------------------------

@@ -36,9 +36,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from braze import dtypes
 from braze.dtypes import DType
@@ -204,9 +203,15 @@ class Atomic:
 
 @dataclass(slots=True, eq=False)
 class Call:
+    """An external function of scalars. With a varying operand it is called once per lane, in lane order.
+
+    Lanes that the mask leaves out are not called and give zero.
+    """
+
     results: tuple[Value, ...]
     symbol: str
     operands: tuple[Operand, ...]
+    mask: Operand | None = None
 
 
 @dataclass(slots=True, eq=False)
