@@ -200,6 +200,14 @@ POLYNOMIALS: dict[tuple[str, str], tuple[float, ...]] = {
 '''
 
 
+def _two_over_pi(bits: int) -> list[str]:
+    """2/π as a binary fraction: enough bits for the largest double and 128 more."""
+    with mp.workdps(500):
+        digits = f"{int(mp.floor(2 / mp.pi * mpf(2) ** bits)):0{bits // 4}x}"
+    rows = [f'    "{digits[i : i + 88]}"\n' for i in range(0, len(digits), 88)]
+    return [f"\nTWO_OVER_PI_BITS = {bits}\nTWO_OVER_PI = int(\n", *rows, "    , 16,\n)\n"]
+
+
 def main() -> None:
     lines = [HEADER]
     for row in _fits():
@@ -208,7 +216,8 @@ def main() -> None:
         lines += [f"        {float(c)!r},\n" for c in coefficients]
         lines.append("    ),\n")
         print(f"{row.name} {row.dtype}: degree {len(coefficients) - 1}, error 2**{error:.1f}")
-    lines.append("}\n")
+    lines.append("}\n\n")
+    lines += _two_over_pi(1408)
     target = pathlib.Path(__file__).parent.parent / "src/braze/kernel/coefficients.py"
     target.write_text("".join(lines))
 

@@ -93,3 +93,13 @@ POLYNOMIALS: dict[tuple[str, str], tuple[float, ...]] = {
         -1.6106845607863385e-05,
     ),
 }
+
+
+TWO_OVER_PI_BITS = 1408
+TWO_OVER_PI = int(
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea"
+    "09d1921cfe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b"
+    "1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f7"
+    "8a5292ea6bfb5fb11f8d5d0856033046fc7b6babf0cfbc209af4361da9e391615ee61b086599855f14a06840",
+    16,
+)
