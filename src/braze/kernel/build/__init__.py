@@ -1,0 +1,70 @@
+"""From a fusion to kernels: which launches it takes, and the kernel IR of each.
+
+`build(instruction, name, target)` takes a `braze.fusion` or a single operation. Most become one kernel; a
+reduction of much data to few values becomes one launch of partial results and one that combines them.
+
+The parts: `graph` (the region over collapsed axes), `affine` (index expressions), `emit` (values at an
+index), `reduce` and `dot` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks),
+`split` (two launches).
+"""
+
+from __future__ import annotations
+
+from braze.hlo.ir import Instruction, Region, Value
+from braze.kernel.build.dot import dot_kernel
+from braze.kernel.build.graph import Graph, Node
+from braze.kernel.build.launch import Built, BuiltLaunch
+from braze.kernel.build.nest import nests
+from braze.kernel.build.schedule import Schedule, lane_count
+from braze.kernel.build.split import split
+from braze.target import Target
+
+__all__ = ["Built", "BuiltLaunch", "build"]
+
+
+def build(instruction: Instruction, name: str, target: Target) -> Built:
+    """Build the kernels of a fusion, or of a single operation.
+
+    Args:
+        name: the symbol of the kernel; further launches get a suffix.
+
+    Returns: the launches in order, with their buffers in terms of operands, results and temporaries.
+    """
+    region = _region(instruction)
+    aliases = dict(instruction.attrs.get("aliases", ()))
+    parts = None if aliases else split(region, name, target, build)
+    if parts is not None:
+        return parts
+    graph = Graph(region)
+    ops = tuple(i.op.title for i in region.instructions)
+    tiled = None if aliases else dot_kernel(graph, name, target, ops)
+    if tiled is not None:
+        return tiled
+    windows: dict[int, Node] = {}
+    for result in aliases:
+        windows[result] = graph.results[result]
+        graph.results[result] = windows[result].operands[1]
+    plans = nests(graph, target)
+    schedule = Schedule(name, graph, target, lane_count(graph, plans, target), windows)
+    schedule.declare()
+    grid = 1
+    with schedule.emitter.region():
+        for nest in plans:
+            grid = schedule.write_nest(nest, schedule.work.blocks if len(plans) == 1 else 1)
+    return Built((schedule.finish(grid, ops),), ())
+
+
+def _region(instruction: Instruction) -> Region:
+    """The region of a fusion; a single operation as a region of one."""
+    if instruction.op.hlo == "braze.fusion":
+        return instruction.regions[0]
+    parameters = [Value(v.type) for v in instruction.operands]
+    inner = Instruction(
+        instruction.op,
+        parameters,
+        [r.type for r in instruction.results],
+        instruction.attrs,
+        instruction.regions,
+        instruction.source,
+    )
+    return Region(parameters, (inner,), inner.results)

@@ -1,0 +1,575 @@
+"""The emitter: values of a graph at an index, computed where the index is known.
+
+`at(node, index)` gives the lane value of a node at an index, and writes what that takes. Three things
+follow from one rule, that a statement goes to the outermost open loop in which all its operands are known:
+loop-invariant code leaves loops, a reduction whose index does not depend on a loop runs before it (so the
+maximum and the sum of a softmax come one after the other without any rule about softmax), and a value is
+computed once per scope.
+
+Invariants:
+- Walks over elementwise operations do not recurse; only index maps and reductions nest.
+- Loads are in bounds or masked off: an index that is not proven to lie inside its axis gets a mask.
+- Inside a branch or loop that an operation's own lane code opens, nothing moves out of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from braze.dtypes import I32, I64, DType
+from braze.hlo.ir import Region as HloRegion
+from braze.kernel.build.affine import UNBOUNDED, ZERO, Affine, Index, Symbol, linear
+from braze.kernel.build.graph import Graph, Node
+from braze.kernel.builder import Builder, Liftable, constant, number
+from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
+
+
+class Lanes:
+    """The loop that runs over lanes: its depth, and the mask of the lanes inside the axis (None: all)."""
+
+    __slots__ = ("depth", "mask")
+
+    def __init__(self, depth: int, mask: Operand | None) -> None:
+        self.depth = depth
+        self.mask = mask
+
+
+class Sweep:
+    """One pass over a whole axis; scratch rows that it fills are complete when it ends."""
+
+    __slots__ = ("fills", "size", "symbols")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.symbols: set[int] = set()
+        self.fills: list[tuple[ScratchRow, tuple[Any, ...]]] = []
+
+
+class ScratchRow:
+    """Memory that keeps a value along one axis for a later sweep.
+
+    Attributes:
+        position: which axis of the node it runs along.
+        rows: outer indices for which it is complete.
+    """
+
+    __slots__ = ("memory", "position", "rows")
+
+    def __init__(self, memory: Memory, position: int) -> None:
+        self.memory = memory
+        self.position = position
+        self.rows: set[tuple[Any, ...]] = set()
+
+
+class Reader:
+    """What an index map receives for an operand: its type, and its value at an index."""
+
+    __slots__ = ("_emitter", "_node")
+
+    def __init__(self, emitter: Emitter, node: Node) -> None:
+        self._emitter = emitter
+        self._node = node
+
+    @property
+    def type(self) -> Any:
+        return self._node.type
+
+    def at(self, index: Sequence[Any]) -> Operand:
+        affine = [self._emitter.affine(i) for i in index]
+        return self._emitter.at(self._node, tuple(affine[d] for d in self._node.dims))
+
+
+class Emitter(Builder):
+    """Writes one kernel from a graph.
+
+    Attributes:
+        graph: the region.
+        memories: where parameters of the region lie.
+        lanes_at: the active lane loop, or None.
+        scratch_rows: nodes kept in scratch, by number.
+        reduce: writes a reduction at an index; set by the schedule.
+    """
+
+    def __init__(self, name: str, lanes: int, graph: Graph) -> None:
+        super().__init__(name, lanes)
+        self.graph = graph
+        self.memories: dict[int, Memory] = {}
+        self.lanes_at: Lanes | None = None
+        self.scratch_rows: dict[int, ScratchRow] = {}
+        self.sweeps: list[Sweep] = []
+        self.reduce: Callable[[Emitter, Node, Index], Operand]
+        self._depths: dict[Value, int] = {self.block: 0}
+        self._ranges: dict[Value, tuple[int, int]] = {}
+        self._symbols: dict[Value, Symbol] = {}
+        self._numbers = 0
+        self._memos: list[dict[Any, Operand]] = [{}]
+        self._floor = 1
+        self._transparent = False
+        self._index_numbers: dict[tuple[Any, ...], int] = {}
+
+    # Placement ------------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> int:
+        return len(self._open) - 1
+
+    def depth_of(self, operand: Any) -> int:
+        return self._depths.get(operand, self.depth) if isinstance(operand, Value) else 0
+
+    def _place(self, operands: Sequence[Operand | None]) -> int:
+        place = self._floor
+        for operand in operands:
+            if type(operand) is Value:
+                place = max(place, self._depths.get(operand, self.depth))
+        return min(place, self.depth)
+
+    def append(self, statement: Statement) -> None:
+        if type(statement) is Compute:
+            place = self._place(statement.operands)
+        elif type(statement) is Load and statement.memory.space == "in":
+            place = self._place((statement.index, statement.mask, statement.other))
+        else:
+            place = self.depth
+        for result in getattr(statement, "results", None) or (getattr(statement, "result", None),):
+            if result is not None:
+                self._depths[result] = place
+        self._open[place].append(statement)
+
+    @contextlib.contextmanager
+    def _nested(self) -> Iterator[list[Statement]]:
+        transparent, self._transparent = self._transparent, False
+        floor = self._floor
+        self._open.append([])
+        self._memos.append({})
+        if not transparent:
+            self._floor = self.depth
+        try:
+            yield self._open[-1]
+        finally:
+            self._open.pop()
+            self._memos.pop()
+            self._floor = floor
+
+    @contextlib.contextmanager
+    def at_depth(self, depth: int) -> Iterator[None]:
+        """Write to the open block at that depth, before what is being written deeper."""
+        depth = min(max(depth, self._floor), self.depth)
+        saved = self._open, self._memos, self.lanes_at
+        self._open, self._memos = self._open[: depth + 1], self._memos[: depth + 1]
+        if self.lanes_at is not None and self.lanes_at.depth > depth:
+            self.lanes_at = None
+        try:
+            yield
+        finally:
+            self._open, self._memos, self.lanes_at = saved
+
+    # Values ---------------------------------------------------------------------------------------
+
+    def compute(self, opcode: str, *operands: Any, dtype: DType | None = None) -> Operand:
+        if any(type(o) is Affine for o in operands):
+            symbolic = self._affine_compute(opcode, operands)
+            if symbolic is not None:
+                return symbolic  # type: ignore[return-value]  # facets take it for an operand
+            operands = tuple(self.materialise(o) if type(o) is Affine else o for o in operands)
+        if any(type(o) is float for o in operands):
+            return super().compute(opcode, *operands, dtype=dtype)  # 0.0 == -0.0 as a key
+        key = (opcode, dtype, operands)
+        for memo in reversed(self._memos):
+            found = memo.get(key)
+            if found is not None:
+                return found
+        result = super().compute(opcode, *operands, dtype=dtype)
+        if type(result) is Value:
+            self._memos[self._depths[result]][key] = result
+            if result.dtype == I64 or result.dtype == I32:
+                self._note_range(opcode, operands, result)
+        return result
+
+    def cast(self, value: Operand, dtype: DType) -> Operand:
+        if type(value) is Affine:
+            if dtype == I64:
+                return value
+            value = self.materialise(value)
+        return super().cast(value, dtype)
+
+    def _affine_compute(self, opcode: str, operands: Sequence[Any]) -> Affine | None:
+        if opcode in ("add", "sub"):
+            x, y = (self.affine(o) for o in operands)
+            return x.plus(y) if opcode == "add" else x.plus(y.times(-1))
+        if opcode == "mul":
+            x, y = (self.affine(o) for o in operands)
+            if y.is_constant:
+                return x.times(y.constant)
+            return y.times(x.constant) if x.is_constant else None
+        if opcode in ("div_fast", "rem_fast", "div", "rem"):
+            x, y = (self.affine(o) for o in operands)
+            if y.is_constant and y.constant > 0 and x.low >= 0:
+                quotient, remainder = self.divide(x, y.constant)
+                return quotient if opcode.startswith("div") else remainder
+        return None
+
+    def _note_range(self, opcode: str, operands: Sequence[Any], result: Value) -> None:
+        """Ranges of clamped and divided integers, so that clamped indices need no mask."""
+        if opcode not in ("min", "max", "cast", "rem_fast"):
+            return
+        ranges = [self._range(o) for o in operands]
+        low, high = ranges[0]
+        match opcode:
+            case "min":
+                low, high = min(low, ranges[1][0]), min(high, ranges[1][1])
+            case "max":
+                low, high = max(low, ranges[1][0]), max(high, ranges[1][1])
+            case "rem_fast" if low >= 0 and ranges[1][0] == ranges[1][1] > 0:
+                low, high = 0, ranges[1][1] - 1
+        limit = 1 << (8 * result.dtype.itemsize - 1)
+        if -limit <= low and high < limit:
+            self._ranges[result] = (low, high)
+
+    def _range(self, operand: Any) -> tuple[int, int]:
+        if isinstance(operand, Constant):
+            operand = int(number(operand))
+        if isinstance(operand, int):
+            return operand, operand
+        return self._ranges.get(operand, (-UNBOUNDED, UNBOUNDED))
+
+    # Index expressions ----------------------------------------------------------------------------
+
+    def symbol(self, value: Value, low: int, high: int, is_lane: bool = False) -> Symbol:
+        self._numbers += 1
+        return Symbol(self._numbers, value, self.depth_of(value), low, high, is_lane)
+
+    def affine(self, operand: Any) -> Affine:
+        """Any index as an expression: a number, an expression, or an integer value as a symbol."""
+        if type(operand) is Affine:
+            return operand
+        if isinstance(operand, int):
+            return Affine(operand)
+        if isinstance(operand, Constant):
+            return Affine(int(number(operand)))
+        if operand.dtype != I64:
+            operand = self.cast(operand, I64)
+        found = self._symbols.get(operand)
+        if found is None:
+            found = self._symbols[operand] = self.symbol(operand, *self._range(operand))
+        return Affine(0, ((found, 1),))
+
+    def materialise(self, index: Affine) -> Operand:
+        """The value of an expression: terms that are known further out are summed there."""
+        total: Operand | None = None
+        for symbol, c in sorted(index.terms, key=lambda t: (t[0].depth, t[0].value.varying, t[0].number)):
+            term = self.compute("mul", symbol.value, constant(I64, c)) if c != 1 else symbol.value
+            total = term if total is None else self.compute("add", total, term)
+        if total is None:
+            return constant(I64, index.constant)
+        return self.compute("add", total, constant(I64, index.constant)) if index.constant else total
+
+    def divide(self, index: Affine, divisor: int) -> tuple[Affine, Affine]:
+        """Quotient and remainder of a non-negative expression by a positive number."""
+        whole = tuple((s, c) for s, c in index.terms if c % divisor == 0)
+        rest = Affine(index.constant % divisor, tuple((s, c) for s, c in index.terms if c % divisor))
+        if 0 <= rest.low and rest.high < divisor:
+            return Affine(index.constant // divisor, tuple((s, c // divisor) for s, c in whole)), rest
+        value = self.materialise(index)
+        small = index.high < 1 << 31 and value.varying
+        if small:  # vector division by a constant is cheap in 32 bits and scalar code in 64
+            value = self.cast(value, I32)
+        quotient = self.cast(self.compute("div_fast", value, divisor), I64)
+        remainder = self.cast(self.compute("rem_fast", value, divisor), I64)
+        for operand, high in ((quotient, index.high // divisor), (remainder, divisor - 1)):
+            if isinstance(operand, Value):
+                self._ranges[operand] = (0, high)
+        return self.affine(quotient), self.affine(remainder)
+
+    # Loops ----------------------------------------------------------------------------------------
+
+    def sweep(
+        self,
+        start: Liftable,
+        stop: Liftable,
+        step: int,
+        initial: Sequence[Operand],
+        body: Callable[..., Sequence[Operand]],
+        varying: bool | Sequence[bool] = True,
+    ) -> tuple[Operand, ...]:
+        """A loop of the schedule: invariant code moves out of it. One trip is no loop."""
+        if isinstance(start, int) and isinstance(stop, int) and start < stop <= start + step:
+            return self._once(start, initial, body)
+        self._transparent = True
+
+        def entered(index: Value, *carried: Value) -> Sequence[Operand]:
+            for value in (index, *carried):
+                self._depths[value] = self.depth
+            yields = body(index, *carried)
+            return [splat(self, y) if c.varying else y for y, c in zip(yields, carried, strict=True)]
+
+        return self.loop(start, stop, step, initial, entered, varying)
+
+    def _once(
+        self, start: int, initial: Sequence[Operand], body: Callable[..., Sequence[Operand]]
+    ) -> tuple[Operand, ...]:
+        self._transparent = True
+        with self._nested() as statements:
+            yields = tuple(body(constant(I64, start), *initial))
+            inner = self.depth
+        self._open[-1].extend(statements)
+        for y in yields:
+            if isinstance(y, Value) and self._depths.get(y, inner) >= inner:
+                self._depths[y] = self.depth
+        return yields
+
+    def index_of(self, base: Operand, size: int, sweep: Sweep | None = None) -> Affine:
+        """A loop's index, which lies inside an axis of that size, as an expression."""
+        if isinstance(base, Constant):
+            return Affine(int(number(base)))
+        symbol = self.symbol(base, 0, max(size - 1, 0))
+        if sweep is not None:
+            sweep.symbols.add(symbol.number)
+        return Affine(0, ((symbol, 1),))
+
+    def lane_index(self, base: Operand, size: int, sweep: Sweep | None = None) -> tuple[Affine, Lanes]:
+        """base + lane over an axis of that size, and the mask where the last vector is not full.
+
+        The range is that of the lanes that are on.
+        """
+        mask: Operand | None = None
+        if size % self.lanes:
+            left = self.compute("sub", constant(I64, size), base)
+            left = self.cast(self.compute("min", left, self.lanes), I32)
+            mask = self.compute("lt", self.lane(I32), left)
+        first = self.symbol(base, 0, max(size - self.lanes, 0)) if isinstance(base, Value) else None
+        lane = self.lane(I64)
+        assert isinstance(lane, Value), "lane is never an immediate"
+        offset = self.symbol(lane, 0, max(min(self.lanes, size) - 1, 0), is_lane=True)
+        if sweep is not None:
+            sweep.symbols.add(first.number if first else offset.number)
+        origin = Affine(0, ((first, 1),)) if first else self.affine(base)
+        return origin.plus(Affine(0, ((offset, 1),))), Lanes(self.depth, mask)
+
+    @contextlib.contextmanager
+    def in_lanes(self, lanes: Lanes) -> Iterator[None]:
+        saved, self.lanes_at = self.lanes_at, lanes
+        try:
+            yield
+        finally:
+            self.lanes_at = saved
+
+    @contextlib.contextmanager
+    def sweeping(self, size: int) -> Iterator[Sweep]:
+        """A pass over a whole axis, which may fill scratch rows."""
+        sweep = Sweep(size)
+        self.sweeps.append(sweep)
+        try:
+            yield sweep
+        finally:
+            self.sweeps.remove(sweep)
+            for row, key in sweep.fills:
+                row.rows.add(key)
+
+    # Memory ---------------------------------------------------------------------------------------
+
+    def access(self, position: Affine) -> tuple[str, Operand]:
+        """The kind of access and the index operand of a position in memory."""
+        lane = [(s, c) for s, c in position.terms if s.is_lane]
+        rest = Affine(position.constant, tuple(t for t in position.terms if not t[0].is_lane))
+        if rest.varying or any(c != 1 for _, c in lane):
+            return "gather", self.materialise(position)
+        return ("unit" if lane else "uniform"), self.materialise(rest)
+
+    def read(self, memory: Memory, shape: tuple[int, ...], index: Index) -> Operand:
+        """memory[index], masked where lanes or indices may be outside; such lanes give 0."""
+        if memory.size == 0:
+            return constant(memory.dtype, 0)
+        bounded, mask = [], None
+        for i, size in zip(index, shape, strict=True):
+            if not i.lies_within(size):
+                if not i.varying:
+                    inside = self.compute("max", self.materialise(i), 0)
+                    i = self.affine(self.compute("min", inside, size - 1))
+                else:
+                    mask = self._and(mask, self._inside(i, size))
+            bounded.append(i)
+        position = linear(tuple(bounded), shape)
+        kind, operand = self.access(position)
+        if kind != "uniform" and self.lanes_at is not None:
+            mask = self._and(mask, self.lanes_at.mask)
+        other = 0 if mask is not None else None
+        return self.load(memory, operand, kind, mask, other)  # type: ignore[arg-type]
+
+    def write(self, memory: Memory, shape: tuple[int, ...], index: Index, value: Operand) -> None:
+        """memory[index] = value in the lanes that are inside."""
+        kind, operand = self.access(linear(index, shape))
+        mask = self.lanes_at.mask if kind != "uniform" and self.lanes_at is not None else None
+        self.store(memory, operand, value, kind, mask)  # type: ignore[arg-type]
+
+    def _and(self, x: Operand | None, y: Operand | None) -> Operand | None:
+        if x is None or y is None:
+            return y if x is None else x
+        return self.compute("and", x, y)
+
+    def _inside(self, index: Affine, size: int) -> Operand | None:
+        value = self.materialise(index)
+        mask = self.compute("ge", value, 0) if index.low < 0 else None
+        return self._and(mask, self.compute("lt", value, size) if index.high >= size else None)
+
+    # Nodes ----------------------------------------------------------------------------------------
+
+    def at(self, node: Node, index: Index) -> Operand:
+        """The value of a node at an index."""
+        work = [(node, index)]
+        while work:
+            node, index = work[-1]
+            key = self._key(node, index)
+            if self._known(key) is not None:
+                work.pop()
+                continue
+            needed = self._needed(node, index)
+            missing = [pair for pair in needed if self._known(self._key(*pair)) is None]
+            if missing:
+                work.extend(reversed(missing))
+                continue
+            work.pop()
+            value = self._evaluate(node, index, needed)
+            self.remember(node, index, value)
+        found = self._known(self._key(node, index))
+        assert found is not None, f"{node} was not computed"
+        return found
+
+    def known(self, node: Node, index: Index) -> Operand | None:
+        """The value of a node at an index where it is there already."""
+        return self._known(self._key(node, index))
+
+    def remember(self, node: Node, index: Index, value: Operand) -> None:
+        place = self._depths.get(value, self.depth) if type(value) is Value else self.depth
+        self._memos[min(place, self.depth)][self._key(node, index)] = value
+
+    def _key(self, node: Node, index: Index) -> tuple[int, int]:
+        keys = tuple([i.key for i in index])
+        return node.number, self._index_numbers.setdefault(keys, len(self._index_numbers))
+
+    def _known(self, key: tuple[int, int]) -> Operand | None:
+        for memo in reversed(self._memos):
+            found = memo.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def _needed(self, node: Node, index: Index) -> list[tuple[Node, Index]]:
+        """Operands, with their indices, that must be known before the node can be written."""
+        if self._complete_row(node, index) is not None:
+            return []
+        match node.kind:
+            case "elementwise":
+                return [(x, index if x.shape == node.shape else ()) for x in node.operands]
+            case "move":
+                return [(node.operands[0], tuple(index[p] for p in node.picks))]
+        return []
+
+    def _evaluate(self, node: Node, index: Index, needed: list[tuple[Node, Index]]) -> Operand:
+        row = self._complete_row(node, index)
+        if row is not None:
+            return self.read(row.memory, (row.memory.size,), (index[row.position],))
+        values = [self._known(self._key(*pair)) for pair in needed]
+        match node.kind:
+            case "elementwise":
+                assert node.op is not None, "elementwise nodes have an op"
+                value = self.lift(node.op.kernel(self, *values, **node.attrs), node.dtype)
+            case "move":
+                assert values[0] is not None, "at computes what is needed first"
+                value = values[0]
+            case "parameter":
+                value = self.read(self.memories[node.number], node.shape, index)
+            case "constant":
+                value = constant(node.dtype, node.value)
+            case "reshape":
+                source = node.operands[0]
+                value = self.at(source, self._reshaped(index, node.shape, source.shape))
+            case "map":
+                value = self._mapped(node, index)
+            case _:
+                value = self.reduce(self, node, index)
+        self._keep(node, index, value)
+        return value
+
+    def _mapped(self, node: Node, index: Index) -> Operand:
+        full = [ZERO] * node.type.ndim
+        for dim, i in zip(node.dims, index, strict=True):
+            full[dim] = i
+        assert node.op is not None, "index maps have an op"
+        readers = [Reader(self, x) for x in node.operands]
+        value = node.op.kernel.code(self, tuple(full), *readers, **node.attrs)
+        return self.materialise(value) if type(value) is Affine else self.lift(value, node.dtype)
+
+    def _reshaped(self, index: Index, new: tuple[int, ...], old: tuple[int, ...]) -> Index:
+        """The operand's index of a reshape: axes are regrouped where sizes meet, divided where they do not."""
+        result: list[Affine] = []
+        i = j = 0
+        while i < len(new) or j < len(old):
+            first, second = i, j
+            i, j = min(i + 1, len(new)), min(j + 1, len(old))
+            while (x := _product(new[first:i])) != (y := _product(old[second:j])):
+                if x < y:
+                    i += 1
+                else:
+                    j += 1
+            position = linear(index[first:i], new[first:i])
+            parts: list[Affine] = []
+            for size in reversed(old[second + 1 : j]):
+                position, remainder = self.divide(position, size)
+                parts.append(remainder)
+            result.extend([*([position] if second < j else []), *reversed(parts)])
+        return tuple(result)
+
+    # Scratch rows ---------------------------------------------------------------------------------
+
+    def _complete_row(self, node: Node, index: Index) -> ScratchRow | None:
+        row = self.scratch_rows.get(node.number)
+        return row if row is not None and _outer(index, row.position) in row.rows else None
+
+    def _keep(self, node: Node, index: Index, value: Operand) -> None:
+        """Store the value if this sweep passes over the whole row."""
+        row = self.scratch_rows.get(node.number)
+        if row is None or index[row.position].constant:
+            return
+        numbers = {s.number for s, c in index[row.position].terms if c == 1}
+        for sweep in self.sweeps:
+            if numbers & sweep.symbols and len(index[row.position].terms) <= 2 and sweep.size == row.memory.size:
+                self.write(row.memory, (row.memory.size,), (index[row.position],), value)
+                sweep.fills.append((row, _outer(index, row.position)))
+
+    def inline(self, region: HloRegion, arguments: Sequence[Operand]) -> list[Operand]:
+        """The lane code of a small closed region of scalars, such as a reducer."""
+        values: dict[Any, Operand] = dict(zip(region.parameters, arguments, strict=True))
+        for instruction in region.instructions:
+            attrs = instruction.attrs
+            if instruction.op.hlo == "constant":
+                values[instruction.result] = constant(instruction.result.type.dtype, attrs["value"].reshape(-1)[0])
+                continue
+            operands = [values[v] for v in instruction.operands]
+            if instruction.op.hlo in ("broadcast_in_dim", "reshape"):
+                values[instruction.result] = operands[0]
+            else:
+                value = instruction.op.kernel(self, *operands, **attrs)
+                values[instruction.result] = self.lift(value, instruction.result.type.dtype)
+        return [values[v] for v in region.results]
+
+
+def _outer(index: Index, position: int) -> tuple[Any, ...]:
+    return tuple(i.key for d, i in enumerate(index) if d != position)
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for n in sizes:
+        total *= n
+    return total
+
+
+def splat(b: Builder, operand: Operand) -> Operand:
+    """The operand as a varying value."""
+    return operand if operand.varying else b.compute("splat", operand, dtype=operand.dtype)
+
+
+def is_float(dtype: DType) -> bool:
+    return dtype.kind == "f" or dtype.name == "bfloat16"

@@ -1,0 +1,381 @@
+"""A fusion's region as nodes over collapsed axes: what the schedules and the emitter look at.
+
+Every axis belongs to a class; axes that an operation ties together (the same position of an elementwise
+operation, operand and result of a broadcast or transpose, the kept axes of a reduction) share one. Axes of
+size 1 have none: they vanish. Two classes that stand side by side in every node are merged, so that an
+elementwise fusion becomes one flat axis, and rows of any rank one row axis. Operations that compute with
+indices (slice, pad, concatenate, iota's axis, general reshapes) pin their axes: these are never merged.
+
+Invariants:
+- Nodes are in the order of the region, producers first; walks do not recurse.
+- `Node.classes` and `Node.shape` are parallel: one entry per collapsed axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from braze.dtypes import DType
+from braze.hlo.ir import Instruction, Region, Value
+from braze.ops.table import IndexMap, Op
+from braze.types import TensorType
+
+
+class Node:
+    """A value of the region.
+
+    Attributes:
+        kind: `parameter`, `constant`, `elementwise`, `move` (broadcast_in_dim, transpose, a reshape that only
+            adds or drops axes of size 1), `reshape`, `map` (an op with an IndexMap), `reduce` or `dot`.
+        number: position among the nodes.
+        operands: the nodes it is computed from.
+        shape, classes: sizes and classes of the collapsed axes.
+        picks: for `move`: per collapsed axis of the operand, the axis of the result it follows.
+        reduction: for `reduce` and `dot`: what the results of one instruction have in common.
+        index: which result of its instruction it is.
+        dims: per collapsed axis, the first of the original axes it stands for.
+    """
+
+    __slots__ = (
+        "attrs", "classes", "dims", "index", "kind", "number", "op", "operands", "picks", "reduction", "shape",
+        "source", "type", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, kind: str, type: TensorType, op: Op | None, attrs: dict[str, Any]
+    ) -> None:
+        self.number = number
+        self.kind = kind
+        self.type = type
+        self.op = op
+        self.attrs = attrs
+        self.operands: tuple[Node, ...] = ()
+        self.shape: tuple[int, ...] = ()
+        self.classes: tuple[int, ...] = ()
+        self.dims: tuple[int, ...] = ()
+        self.picks: tuple[int, ...] = ()
+        self.index = 0
+        self.reduction: Reduction | None = None
+        self.value: Any = None
+        self.source: Instruction | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.number} {self.op.hlo if self.op else self.kind} {self.shape}>"
+
+
+class Reduction:
+    """A reduce or dot_general: every result of it, over the same reduced axes.
+
+    Attributes:
+        nodes: its results.
+        inputs: what is reduced: the operands of reduce, or the two factors of a dot.
+        classes, sizes: the reduced (collapsed) axes.
+        picks: per input, per collapsed axis: ("r", axis of the result) or ("k", number of the reduced axis).
+        level: 1 + the most reductions that its inputs pass through.
+    """
+
+    __slots__ = ("classes", "inits", "inputs", "instruction", "level", "nodes", "picks", "region", "sizes")
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction = instruction
+        self.region: Region | None = instruction.regions[0] if instruction.regions else None
+        self.nodes: list[Node] = []
+        self.inputs: tuple[Node, ...] = ()
+        self.inits: tuple[Node, ...] = ()
+        self.classes: tuple[int, ...] = ()
+        self.sizes: tuple[int, ...] = ()
+        self.picks: tuple[tuple[tuple[str, int], ...], ...] = ()
+        self.level = 1
+
+    @property
+    def is_dot(self) -> bool:
+        return self.region is None
+
+
+class Graph:
+    """The nodes of a region, parameters first, and the nodes it returns."""
+
+    def __init__(self, region: Region) -> None:
+        self.nodes: list[Node] = []
+        self.parameters: list[Node] = []
+        self._of: dict[Value, Node] = {}
+        self._axes: list[list[int]] = []
+        self._parent: list[int] = []
+        self._pinned: set[int] = set()
+        for parameter in region.parameters:
+            self.parameters.append(self._add("parameter", parameter, None, {}))
+        for instruction in region.instructions:
+            self._instruction(instruction)
+        self.results = [self._of[v] for v in region.results]
+        self._collapse()
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        return [n.reduction for n in self.nodes if n.reduction is not None and n.index == 0]
+
+    # Nodes and axis classes -----------------------------------------------------------------------
+
+    def _add(self, kind: str, value: Value, op: Op | None, attrs: dict[str, Any]) -> Node:
+        node = Node(len(self.nodes), kind, value.type, op, attrs)
+        node.source = value.producer
+        self.nodes.append(node)
+        self._of[value] = node
+        first = len(self._parent)
+        self._parent.extend(range(first, first + value.type.ndim))
+        self._axes.append(list(range(first, first + value.type.ndim)))
+        return node
+
+    def _find(self, axis: int) -> int:
+        parent = self._parent
+        while parent[axis] != axis:
+            parent[axis] = parent[parent[axis]]
+            axis = parent[axis]
+        return axis
+
+    def _tie(self, x: Node, i: int, y: Node, j: int) -> None:
+        """Axis i of x and axis j of y run together, unless one of them has size 1."""
+        if x.type.shape[i] == y.type.shape[j]:
+            self._parent[self._find(self._axes[x.number][i])] = self._find(self._axes[y.number][j])
+
+    def _pin(self, node: Node, axes: Sequence[int] | None = None) -> None:
+        for i in range(node.type.ndim) if axes is None else axes:
+            self._pinned.add(self._axes[node.number][i])
+
+    def _instruction(self, instruction: Instruction) -> None:
+        op, attrs = instruction.op, instruction.attrs
+        operands = tuple(self._of[v] for v in instruction.operands)
+        name = op.hlo
+        if name in ("reduce", "dot_general"):
+            self._reduction(instruction, operands)
+            return
+        assert len(instruction.results) == 1, f"{name} has several results and cannot be in a fusion"
+        kind = _kind(instruction)
+        node = self._add(kind, instruction.result, op, attrs)
+        node.operands = operands
+        match kind:
+            case "constant":
+                node.value = np.asarray(attrs["value"]).reshape(-1)[0]
+            case "elementwise":
+                for x in operands:
+                    for i in range(x.type.ndim):
+                        self._tie(node, i, x, i)
+            case "move":
+                for i, j in enumerate(moved_axes(instruction)):
+                    if j is not None:
+                        self._tie(node, j, operands[0], i)
+            case "map" if name == "iota":
+                self._pin(node, (attrs["iota_dimension"],))
+            case _:
+                self._pin(node)
+                for x in operands:
+                    self._pin(x)
+
+    def _reduction(self, instruction: Instruction, operands: tuple[Node, ...]) -> None:
+        reduction = Reduction(instruction)
+        for i, result in enumerate(instruction.results):
+            kind = "reduce" if instruction.regions else "dot"
+            node = self._add(kind, result, instruction.op, instruction.attrs)
+            node.index, node.reduction, node.operands = i, reduction, operands
+            reduction.nodes.append(node)
+        count = len(operands) // 2
+        if reduction.is_dot:
+            reduction.inputs = operands
+        else:
+            reduction.inputs, reduction.inits = operands[:count], operands[count:]
+        for roles, x in zip(reduced_axes(instruction), reduction.inputs, strict=True):
+            for i, (role, j) in enumerate(roles):
+                if role == "r":
+                    for node in reduction.nodes:
+                        self._tie(node, j, x, i)
+                else:
+                    first, k = next(
+                        (y, list(r).index(("k", j)))
+                        for y, r in zip(reduction.inputs, reduced_axes(instruction), strict=True)
+                        if ("k", j) in r
+                    )
+                    self._tie(x, i, first, k)
+
+    # Collapse -------------------------------------------------------------------------------------
+
+    def _collapse(self) -> None:
+        sequences = [
+            [
+                (i, self._find(a))
+                for i, a in enumerate(self._axes[node.number])
+                if node.type.shape[i] != 1
+            ]
+            for node in self.nodes
+        ]
+        follows = self._mergeable(sequences)
+        sizes: dict[int, int] = {}
+        for node, sequence in zip(self.nodes, sequences, strict=True):
+            groups: list[list[int]] = []
+            heads: list[int] = []
+            last = -1
+            for i, c in sequence:
+                if groups and follows.get(last) == c:
+                    groups[-1].append(i)
+                else:
+                    groups.append([i])
+                    heads.append(c)
+                last = c
+            node.classes = tuple(heads)
+            node.dims = tuple(g[0] for g in groups)
+            node.shape = tuple(math.prod(node.type.shape[i] for i in g) for g in groups)
+            sizes.update(zip(node.classes, node.shape, strict=True))
+        for node in self.nodes:
+            if node.kind == "move":
+                node.picks = self._move_picks(node)
+        for reduction in self.reductions:
+            self._reduction_axes(reduction)
+        self._levels()
+
+    def _mergeable(self, sequences: list[list[tuple[int, int]]]) -> dict[int, int]:
+        """Which class always follows which, so that the two are one axis."""
+        after: dict[int, set[int]] = {}
+        before: dict[int, set[int]] = {}
+        pinned = {self._find(a) for a in self._pinned}
+        for sequence in sequences:
+            classes = [-1, *[c for _, c in sequence], -1]
+            if len(set(classes)) != len(classes) - 1:
+                pinned.update(classes)
+            for x, y in zip(classes, classes[1:], strict=False):
+                after.setdefault(x, set()).add(y)
+                before.setdefault(y, set()).add(x)
+        return {
+            x: y
+            for x, ys in after.items()
+            if x >= 0 and len(ys) == 1 and x not in pinned
+            for y in ys
+            if y >= 0 and y not in pinned and before[y] == {x}
+        }
+
+    def _move_picks(self, node: Node) -> tuple[int, ...]:
+        source = node.operands[0]
+        assert node.source is not None, "only instructions move axes"
+        axes = moved_axes(node.source)
+        picks = []
+        for dim in source.dims:
+            target = axes[dim]
+            # Invariant: an axis of size other than 1 never goes to one of size 1, so it has a place.
+            picks.append(node.dims.index(target))
+        return tuple(picks)
+
+    def _reduction_axes(self, reduction: Reduction) -> None:
+        result = reduction.nodes[0]
+        roles = reduced_axes(reduction.instruction)
+        order: list[int] = []
+        for x, role in zip(reduction.inputs, roles, strict=True):
+            for dim in x.dims:
+                kind, j = role[dim]
+                if kind == "k" and j not in order:
+                    order.append(j)
+        picks = []
+        sizes = {}
+        classes = {}
+        for x, role in zip(reduction.inputs, roles, strict=True):
+            mine: list[tuple[str, int]] = []
+            for dim, c, size in zip(x.dims, x.classes, x.shape, strict=True):
+                kind, j = role[dim]
+                if kind == "k":
+                    mine.append(("k", order.index(j)))
+                    sizes[order.index(j)], classes[order.index(j)] = size, c
+                else:
+                    mine.append(("r", result.dims.index(j)))
+            picks.append(tuple(mine))
+        reduction.picks = tuple(picks)
+        reduction.sizes = tuple(sizes[i] for i in range(len(order)))
+        reduction.classes = tuple(classes[i] for i in range(len(order)))
+
+    def _levels(self) -> None:
+        level: list[int] = []
+        for node in self.nodes:
+            below = max((level[x.number] for x in node.operands), default=0)
+            if node.reduction is not None:
+                node.reduction.level = below + 1
+                below += 1
+            level.append(below)
+
+
+def _kind(instruction: Instruction) -> str:
+    name = instruction.op.hlo
+    if name == "constant":
+        return "constant"
+    if name in ("broadcast_in_dim", "transpose"):
+        return "move"
+    if name == "reshape":
+        return "move" if _only_units(instruction) else "reshape"
+    if isinstance(instruction.op.kernel, IndexMap):
+        return "map"
+    assert callable(instruction.op.kernel), f"{name} has no lane code and cannot be in a fusion"
+    return "elementwise"
+
+
+def _only_units(instruction: Instruction) -> bool:
+    """Whether a reshape does no more than add or drop axes of size 1."""
+    old, new = instruction.operands[0].type.shape, instruction.result.type.shape
+    return [n for n in old if n != 1] == [n for n in new if n != 1]
+
+
+def moved_axes(instruction: Instruction) -> list[int | None]:
+    """Per axis of the operand, the axis of the result that runs with it; None for axes of size 1."""
+    operand, result = instruction.operands[0].type, instruction.result.type
+    match instruction.op.hlo:
+        case "broadcast_in_dim":
+            targets = list(instruction.attrs["broadcast_dimensions"])
+        case "transpose":
+            permutation = list(instruction.attrs["permutation"])
+            targets = [permutation.index(i) for i in range(operand.ndim)]
+        case _:
+            wide = [i for i, n in enumerate(result.shape) if n != 1]
+            counted = iter(wide)
+            targets = [next(counted) if n != 1 else 0 for n in operand.shape]
+    return [t if n != 1 else None for t, n in zip(targets, operand.shape, strict=True)]
+
+
+def reduced_axes(instruction: Instruction) -> tuple[list[tuple[str, int]], ...]:
+    """Per reduced input, per axis: ("r", axis of the result) or ("k", number of the reduced axis)."""
+    attrs = instruction.attrs
+    if instruction.op.hlo == "reduce":
+        dimensions = tuple(attrs["dimensions"])
+        roles: list[tuple[str, int]] = []
+        kept = 0
+        for i in range(instruction.operands[0].type.ndim):
+            if i in dimensions:
+                roles.append(("k", dimensions.index(i)))
+            else:
+                roles.append(("r", kept))
+                kept += 1
+        return (roles,) * (len(instruction.operands) // 2)
+    lhs, rhs = (v.type for v in instruction.operands)
+    batch = len(attrs["lhs_batching_dimensions"])
+    free = lhs.ndim - batch - len(attrs["lhs_contracting_dimensions"])
+    return (
+        _dot_roles(lhs.ndim, attrs["lhs_batching_dimensions"], attrs["lhs_contracting_dimensions"], batch),
+        _dot_roles(
+            rhs.ndim, attrs["rhs_batching_dimensions"], attrs["rhs_contracting_dimensions"], batch + free
+        ),
+    )
+
+
+def _dot_roles(
+    rank: int, batching: Sequence[int], contracting: Sequence[int], first_free: int
+) -> list[tuple[str, int]]:
+    roles = []
+    for i in range(rank):
+        if i in batching:
+            roles.append(("r", list(batching).index(i)))
+        elif i in contracting:
+            roles.append(("k", list(contracting).index(i)))
+        else:
+            roles.append(("r", first_free))
+            first_free += 1
+    return roles

@@ -1,0 +1,457 @@
+"""Reductions at an index: over the lanes where the index is the same in all of them, else one after another.
+
+A reduction whose index does not depend on the lane runs its last axis over the lanes with one accumulator
+per lane, and combines them at the end; the vectors are several registers wide, so that as many chains run
+side by side. One whose index does depend on it runs sequentially, each lane with its own accumulator.
+Reductions over the same axes that do not need each other share a pass.
+
+Accuracy: float sums are added in chains of at most `CHAIN` terms, whose results are added in chains again,
+so that the error grows with log n. max and min keep the fast instruction in the loop; NaN and the sign of
+zero are settled once, from an or of the NaN tests and an and of the sign bits.
+
+Invariants: the order of the terms depends on shapes and target only. An initial value is applied once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, INTEGERS, DType
+from braze.hlo.ir import Region
+from braze.kernel.build.affine import Affine, Index
+from braze.kernel.build.emit import Emitter, Sweep, is_float, splat
+from braze.kernel.build.graph import Node, Reduction
+from braze.kernel.builder import constant
+from braze.kernel.ir import Operand
+
+CHAIN = 32
+"""Most float terms that are added one after another."""
+UNROLLED = 8
+"""Axes up to this long are written out; longer sequential sums add this many terms as a tree."""
+
+_OPCODES = {
+    "add": "add", "multiply": "mul", "maximum": "max", "minimum": "min", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+
+
+def reducer_opcode(region: Region | None) -> str | None:
+    """The opcode of a reducer that is one commutative operation on its two parameters, else None."""
+    if region is None or len(region.instructions) != 1 or len(region.results) != 1:
+        return None
+    (instruction,) = region.instructions
+    if set(instruction.operands) != set(region.parameters) or region.results[0] is not instruction.result:
+        return None
+    return _OPCODES.get(instruction.op.hlo or "")
+
+
+def identity(opcode: str, dtype: DType) -> Operand:
+    """What changes nothing; -0.0 for sums, since +0.0 would turn -0.0 round."""
+    if dtype == BOOL:
+        return constant(BOOL, opcode in ("and", "min", "mul"))
+    match opcode:
+        case "add":
+            return constant(dtype, -0.0 if is_float(dtype) else 0)
+        case "mul":
+            return constant(dtype, 1)
+        case "max" | "min" if is_float(dtype):
+            return constant(dtype, -np.inf if opcode == "max" else np.inf)
+        case "max" | "min":
+            limits = np.iinfo(dtype)
+            return constant(dtype, int(limits.min if opcode == "max" else limits.max))
+        case "and":
+            return constant(dtype, -1)
+    return constant(dtype, 0)
+
+
+class Accumulator:
+    """One reduction's running values: how they begin, take a term, meet each other, and end.
+
+    Attributes:
+        reassociates: whether partial results may be merged, so that a long sum is cut into chains.
+        crosses: whether lanes can be combined at the end.
+    """
+
+    reassociates = False
+    crosses = True
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+
+    def start(self, e: Emitter) -> list[Operand]:
+        raise NotImplementedError
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        raise NotImplementedError
+
+    def first(self, e: Emitter, terms: Sequence[Operand]) -> list[Operand]:
+        """The running values after one term."""
+        return self.step(e, self.start(e), terms)
+
+    def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        return self.step(e, x, y)
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        """All lanes to one uniform value, in the form that `finish` takes."""
+        raise NotImplementedError
+
+    def partial(self, e: Emitter, running: Sequence[Operand]) -> Operand:
+        """The value of a part of the terms, for a later launch to combine."""
+        return running[0]
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        raise NotImplementedError
+
+
+class Monoid(Accumulator):
+    """add, mul, and, or, xor, and max and min of integers: one opcode with an identity."""
+
+    def __init__(self, reduction: Reduction, opcode: str) -> None:
+        super().__init__(reduction)
+        self.opcode = opcode
+        self.result = reduction.nodes[0].dtype
+        self.dtype = accumulation_dtype(self.result) if opcode in ("add", "mul") else self.result
+        self.reassociates = is_float(self.result) and opcode == "add"
+
+    def start(self, e: Emitter) -> list[Operand]:
+        return [identity(self.opcode, self.dtype)]
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        return [_combine(e, self.opcode, running[0], e.cast(terms[0], self.dtype))]
+
+    def first(self, e: Emitter, terms: Sequence[Operand]) -> list[Operand]:
+        return [e.cast(terms[0], self.dtype)]
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        return [e.lane_reduce(_bool_opcode(self.opcode, self.dtype), running[0])]
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        total = running[0]
+        if inits and inits[0] != identity(self.opcode, self.result):
+            total = _combine(e, self.opcode, e.cast(inits[0], self.dtype), total)
+        return [e.cast(total, self.result)]
+
+
+class Product(Monoid):
+    """The sum of products of a dot: a fused multiply-add, which DESIGN allows in dot accumulation only."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        super().__init__(reduction, "add")
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        x, y = (e.cast(t, self.dtype) for t in terms)
+        if self.dtype in (F32, F64):
+            return [e.compute("fma", x, y, running[0])]
+        if self.dtype == BOOL:
+            return [e.compute("or", running[0], e.compute("and", x, y))]
+        return [e.compute("add", running[0], e.compute("mul", x, y))]
+
+    def first(self, e: Emitter, terms: Sequence[Operand]) -> list[Operand]:
+        x, y = (e.cast(t, self.dtype) for t in terms)
+        return [e.compute("and" if self.dtype == BOOL else "mul", x, y)]
+
+    def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        return [_combine(e, "add", x[0], y[0])]
+
+
+class Extreme(Accumulator):
+    """max or min of f32 or f64: the extreme without NaN, whether a NaN was seen, and the sign bits' meet."""
+
+    def __init__(self, reduction: Reduction, opcode: str) -> None:
+        super().__init__(reduction)
+        self.opcode = opcode
+        self.dtype = reduction.nodes[0].dtype
+        self.bits = I32 if self.dtype == F32 else I64
+        self.join = "and" if opcode == "max" else "or"
+
+    def start(self, e: Emitter) -> list[Operand]:
+        signs = constant(self.bits, -1 if self.opcode == "max" else 0)
+        return [identity(self.opcode, self.dtype), constant(BOOL, False), signs]
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        (x,) = terms
+        return [
+            e.compute(f"{self.opcode}_fast", x, running[0]),
+            e.compute("or", running[1], e.compute("ne", x, x)),
+            e.compute(self.join, running[2], e.bitcast(x, self.bits)),
+        ]
+
+    def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        return [
+            e.compute(f"{self.opcode}_fast", x[0], y[0]),
+            e.compute("or", x[1], y[1]),
+            e.compute(self.join, x[2], y[2]),
+        ]
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        # A lane's own verdict first; the tree over lanes then propagates NaN and orders zeros itself.
+        return [e.lane_reduce(self.opcode, self._settled(e, running))]
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        value = self.partial(e, running)
+        if inits[0] != identity(self.opcode, self.dtype):
+            value = e.compute(self.opcode, inits[0], value)
+        return [value]
+
+    def partial(self, e: Emitter, running: Sequence[Operand]) -> Operand:
+        return running[0] if len(running) == 1 else self._settled(e, running)
+
+    def _settled(self, e: Emitter, running: Sequence[Operand]) -> Operand:
+        value, is_nan, signs = running
+        sign_bit = constant(self.bits, 1 << (8 * self.bits.itemsize - 1))
+        zero = e.bitcast(e.compute("and", signs, sign_bit), self.dtype)
+        value = e.compute("select", e.compute("eq", value, 0.0), zero, value)
+        return e.compute("select", is_nan, constant(self.dtype, np.nan), value)
+
+
+class General(Accumulator):
+    """Any reducer over any number of operands, its region written out at each step; lanes stay apart."""
+
+    crosses = False
+
+    def start(self, e: Emitter) -> list[Operand]:
+        return [e.at(x, ()) for x in self.reduction.inits]
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        assert self.reduction.region is not None, "a dot has its own accumulator"
+        return e.inline(self.reduction.region, [*running, *terms])
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        return list(running)
+
+
+def accumulator(reduction: Reduction) -> Accumulator:
+    if reduction.is_dot:
+        return Product(reduction)
+    opcode = reducer_opcode(reduction.region)
+    if opcode is None:
+        return General(reduction)
+    dtype = reduction.nodes[0].dtype
+    if opcode in ("max", "min") and is_float(dtype):
+        return Extreme(reduction, opcode) if dtype in (F32, F64) else Monoid(reduction, opcode)
+    return Monoid(reduction, opcode)
+
+
+def accumulation_dtype(dtype: DType) -> DType:
+    """Sums and products of half precision run in f32."""
+    return F32 if dtype in (F16, BF16) else dtype
+
+
+def _bool_opcode(opcode: str, dtype: DType) -> str:
+    if dtype != BOOL:
+        return opcode
+    return {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(opcode, opcode)
+
+
+def _combine(e: Emitter, opcode: str, x: Operand, y: Operand) -> Operand:
+    return e.compute(_bool_opcode(opcode, x.dtype), x, y)
+
+
+# Writing them -------------------------------------------------------------------------------------
+
+
+def reduce_at(e: Emitter, node: Node, index: Index) -> Operand:
+    """The value of a reduction's result at an index; its companions become known too."""
+    reduction = node.reduction
+    assert reduction is not None, "reduce_at is for reduce and dot"
+    with e.at_depth(max((i.depth for i in index), default=0)):
+        for companion, values in Pass(e, _companions(e, reduction, index), index).run():
+            for result, value in zip(companion.nodes, values, strict=True):
+                e.remember(result, index, value)
+        found = e.at(node, index)
+    return found
+
+
+def _companions(e: Emitter, reduction: Reduction, index: Index) -> list[Reduction]:
+    """Reductions over the same axes at the same level, not known yet at this index."""
+    first = reduction.nodes[0]
+    return [
+        other
+        for other in e.graph.reductions
+        if other is reduction
+        or (
+            other.level == reduction.level
+            and other.classes == reduction.classes
+            and other.nodes[0].classes == first.classes
+            and accumulator(other).crosses == accumulator(reduction).crosses
+            and e.known(other.nodes[0], index) is None
+        )
+    ]
+
+
+class Pass:
+    """One pass over the reduced axes for some reductions at one index."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        reductions: list[Reduction],
+        index: Index,
+        part: tuple[int, Operand, Operand, int] | None = None,
+    ) -> None:
+        self.e = e
+        self.part = part
+        self.reductions = reductions
+        self.index = index
+        self.accumulators = [accumulator(r) for r in reductions]
+        self.sizes = reductions[0].sizes
+        self.general = not all(a.crosses for a in self.accumulators)
+        self.sequential = e.lanes_at is not None or self.general
+        self.varying = e.lanes_at is not None
+        self.reassociates = any(a.reassociates for a in self.accumulators) and not self.general
+        self.lane_axis = -1 if self.sequential or not self.sizes else self._lane_axis()
+        order = [i for i in range(len(self.sizes)) if i != self.lane_axis]
+        self.order = [*order, self.lane_axis] if self.lane_axis >= 0 else order
+        self.position: list[Affine] = [Affine(0)] * len(self.sizes)
+
+    def _lane_axis(self) -> int:
+        """The reduced axis along which most inputs lie in memory; a short one only if there is no other."""
+        reduction = self.reductions[0]
+
+        def worth(k: int) -> tuple[int, int, int]:
+            last = sum(1 for x, p in zip(reduction.inputs, reduction.picks, strict=True) if p and p[-1] == ("k", k))
+            return (min(self.sizes[k], self.e.lanes), last, k)
+
+        return max(range(len(self.sizes)), key=worth)
+
+    def run(self) -> list[tuple[Reduction, list[Operand]]]:
+        """The finished values of every reduction."""
+        e = self.e
+        results = []
+        for r, a, mine in zip(self.reductions, self.accumulators, self.running(), strict=True):
+            results.append((r, a.finish(e, mine, [e.at(x, ()) for x in r.inits])))
+        return results
+
+    def running(self) -> list[Sequence[Operand]]:
+        """The running values after the last term, lanes combined, without the initial values."""
+        e = self.e
+        if self.lane_axis >= 0 or self.varying:
+            running = [splat(e, o) for o in self._start()]
+        else:
+            running = self._start()
+        parts = self._parts(self._axes(0, running))
+        if self.lane_axis < 0:
+            return parts
+        return [a.across(e, mine) for a, mine in zip(self.accumulators, parts, strict=True)]
+
+    # Running values of all accumulators travel as one flat list.
+
+    def _start(self) -> list[Operand]:
+        return [o for a in self.accumulators for o in a.start(self.e)]
+
+    def _parts(self, flat: Sequence[Operand]) -> list[Sequence[Operand]]:
+        parts, first = [], 0
+        for a in self.accumulators:
+            count = len(a.start(self.e))
+            parts.append(flat[first : first + count])
+            first += count
+        return parts
+
+    def _merge(self, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        pairs = zip(self.accumulators, self._parts(x), self._parts(y), strict=True)
+        return [o for a, p, q in pairs for o in a.merge(self.e, p, q)]
+
+    def _axes(self, depth: int, running: Sequence[Operand]) -> list[Operand]:
+        """Accumulate over the axes from `depth` inwards."""
+        if depth == len(self.order):
+            return self._step(running)
+        axis = self.order[depth]
+        size = self.sizes[axis]
+        lanes = axis == self.lane_axis
+        with self.e.sweeping(size) as sweep:
+            short = size <= UNROLLED and depth == len(self.order) - 1
+            if short and not lanes and self.part is None:
+                return self._written_out(axis, range(size), Affine(0), running)
+
+            def body(base: Operand, *carried: Operand) -> Sequence[Operand]:
+                return self._at(axis, depth, base, size, sweep, carried)
+
+            step = self.e.lanes if lanes else self._tree_width(size, depth)
+            if self.part is not None and axis == self.part[0]:
+                _, start, stop, most = self.part
+                return self._chain(start, stop, step, -(-most // step), running, body)
+            return self._chain(0, size, step, -(-size // step), running, body)
+
+    def _tree_width(self, size: int, depth: int) -> int:
+        """How many terms of a sequential float sum are added as a tree before they meet the chain."""
+        light = all(x.kind == "parameter" for r in self.reductions for x in r.inputs)
+        innermost = depth == len(self.order) - 1
+        return UNROLLED if light and innermost and self.reassociates and size % UNROLLED == 0 else 1
+
+    def _chain(
+        self,
+        start: Operand | int,
+        stop: Operand | int,
+        step: int,
+        trips: int,
+        running: Sequence[Operand],
+        body: Callable[..., Sequence[Operand]],
+    ) -> list[Operand]:
+        """A loop; a long one whose partial results may be merged becomes chains of chains."""
+        e = self.e
+        flags = [o.varying or self.lane_axis >= 0 or self.varying for o in running]
+        if trips <= CHAIN or not self.reassociates:
+            return list(e.sweep(start, stop, step, running, body, flags))
+        inner = CHAIN
+        while inner * CHAIN < trips:
+            inner *= CHAIN
+
+        def block(first: Operand, *carried: Operand) -> Sequence[Operand]:
+            last = e.compute("min", e.compute("add", first, inner * step), e.lift(stop, I64))
+            fresh = [splat(e, o) if f else o for o, f in zip(self._start(), flags, strict=True)]
+            return self._merge(carried, self._chain(first, last, step, inner, fresh, body))
+
+        return list(e.sweep(start, stop, inner * step, running, block, flags))
+
+    def _at(
+        self, axis: int, depth: int, base: Operand, size: int, sweep: Sweep, carried: Sequence[Operand]
+    ) -> list[Operand]:
+        e = self.e
+        if axis == self.lane_axis:
+            self.position[axis], lanes = e.lane_index(base, size, sweep)
+            with e.in_lanes(lanes):
+                stepped = self._axes(depth + 1, carried)
+                if lanes.mask is None:
+                    return stepped
+                return [e.compute("select", lanes.mask, new, old) for new, old in zip(stepped, carried, strict=True)]
+        index = e.index_of(base, size, sweep)
+        width = self._tree_width(size, depth)
+        if width > 1:
+            return self._written_out(axis, range(width), index, carried)
+        self.position[axis] = index
+        if depth + 1 == len(self.order) or not self.reassociates:
+            return self._axes(depth + 1, carried)
+        return self._merge(carried, self._axes(depth + 1, self._fresh(carried)))
+
+    def _fresh(self, like: Sequence[Operand]) -> list[Operand]:
+        return [splat(self.e, o) if x.varying else o for o, x in zip(self._start(), like, strict=True)]
+
+    def _written_out(
+        self, axis: int, offsets: range, base: Affine, running: Sequence[Operand]
+    ) -> list[Operand]:
+        """Terms one after another in the code; sums as a balanced tree."""
+        totals: list[list[Operand]] = []
+        carried = list(running)
+        for k in offsets:
+            self.position[axis] = base.plus(k)
+            if self.reassociates:
+                totals.append(self._step(None))
+            else:
+                carried = self._step(carried)
+        while len(totals) > 1:
+            pairs = [self._merge(x, y) for x, y in zip(totals[::2], totals[1::2], strict=False)]
+            totals = [*pairs, *totals[len(pairs) * 2 :]]
+        return self._merge(carried, totals[0]) if totals else carried
+
+    def _step(self, running: Sequence[Operand] | None) -> list[Operand]:
+        """Take in the terms at the current position, or begin with them."""
+        out: list[Operand] = []
+        parts = self._parts(self._start() if running is None else running)
+        for r, a, mine in zip(self.reductions, self.accumulators, parts, strict=True):
+            terms = [self.e.at(x, self._index(p)) for x, p in zip(r.inputs, r.picks, strict=True)]
+            out.extend(a.first(self.e, terms) if running is None else a.step(self.e, mine, terms))
+        return out
+
+    def _index(self, picks: Sequence[tuple[str, int]]) -> Index:
+        return tuple(self.index[j] if role == "r" else self.position[j] for role, j in picks)

@@ -1,0 +1,299 @@
+"""Schedules: a graph as one kernel of loop nests, split into blocks of a grid.
+
+Blocks are pieces of 64 to 256 KB of traffic along the outer axes (or along the flat axis of an elementwise
+kernel); work that one thread does in less than about 100 us is one block. Several nests in one kernel run
+one after another in one block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from braze.dtypes import I64, DType
+from braze.kernel.build.affine import ZERO, Affine, Index
+from braze.kernel.build.emit import Emitter, ScratchRow
+from braze.kernel.build.graph import Graph, Node
+from braze.kernel.build.launch import BufferName, BuiltLaunch
+from braze.kernel.build.nest import Nest, scratch_rows
+from braze.kernel.build.reduce import accumulation_dtype, reduce_at
+from braze.kernel.builder import constant
+from braze.kernel.ir import Memory, Operand
+from braze.target import Target
+
+BLOCK_BYTES = 128 << 10
+"""Traffic of one block."""
+SMALL_SECONDS = 100e-6
+"""Work below this stays in one block: waking a thread costs as much."""
+BYTES_PER_SECOND = 10e9
+FLOPS_PER_SECOND = 8e9
+TRANSCENDENTALS_PER_SECOND = 1e9
+
+
+@dataclass(slots=True)
+class Work:
+    """What a fusion does, for records and the split into blocks."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return (
+            (self.bytes_read + self.bytes_written) / BYTES_PER_SECOND
+            + self.flops / FLOPS_PER_SECOND
+            + self.transcendentals / TRANSCENDENTALS_PER_SECOND
+        )
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it is worth: one if small, else by traffic and by time."""
+        if self.seconds < SMALL_SECONDS:
+            return 1
+        by_traffic = (self.bytes_read + self.bytes_written) / BLOCK_BYTES
+        return max(1, math.ceil(max(by_traffic, self.seconds / 50e-6)))
+
+
+def work_of(graph: Graph) -> Work:
+    work = Work()
+    for node in graph.nodes:
+        if node.op is None or node.source is None or node.index:
+            continue
+        regions = {"regions": node.source.regions} if node.source.regions else {}
+        cost = node.op.cost(*[v.type for v in node.source.operands], **regions, **node.attrs)
+        work.flops += cost.flops
+        work.transcendentals += cost.transcendentals
+    work.bytes_read = sum(p.type.nbytes for p in graph.parameters)
+    work.bytes_written = sum(r.type.nbytes for r in graph.results)
+    return work
+
+
+def lane_count(graph: Graph, plans: Sequence[Nest], target: Target) -> int:
+    """Two registers of the widest dtype, four for accumulators; no more than the longest lane axis."""
+    widest = max((_width(n.dtype) for n in graph.nodes), default=4)
+    registers = 4 if any(n.lane == "inner" for n in plans) and graph.reductions else 2
+    full = max(1, target.vector_bytes * registers // widest)
+    longest = 1
+    for nest in plans:
+        if nest.lane == "outer":
+            longest = max(longest, nest.outer[-1][1])
+        elif nest.lane == "inner":
+            sizes = [s for _, root in nest.roots for _, s in nest.inner_of(root)[-1:]]
+            sizes += [s for r in graph.reductions for s in r.sizes]
+            longest = max([longest, *sizes])
+    return min(full, 1 << (longest - 1).bit_length())
+
+
+def _width(dtype: DType) -> int:
+    return accumulation_dtype(dtype).itemsize
+
+
+class Schedule:
+    """One kernel being written: its memories, and the loops around `Emitter.at`.
+
+    Attributes:
+        windows: results that overwrite a window of an operand: the dynamic_update_slice. The graph's result
+            is then its update, so that loops run over the window only.
+        buffers: operand or result number of each parameter of the kernel.
+    """
+
+    def __init__(
+        self, name: str, graph: Graph, target: Target, lanes: int, windows: dict[int, Node] | None = None
+    ) -> None:
+        self.emitter = Emitter(name, lanes, graph)
+        self.emitter.reduce = reduce_at
+        self.graph = graph
+        self.target = target
+        self.windows = windows or {}
+        self.work = work_of(graph)
+        self.buffers: list[BufferName] = []
+        self.outputs: dict[int, Memory] = {}
+
+    def declare(self) -> None:
+        """A memory per operand that is used, `inout` for those that a result overwrites; then the results."""
+        overwritten = {update.operands[0].number for update in self.windows.values()}
+        used = {x.number for n in self.graph.nodes for x in n.operands} | {r.number for r in self.graph.results}
+        for k, node in enumerate(self.graph.parameters):
+            if node.number in used:
+                space = "inout" if node.number in overwritten else "in"
+                self.emitter.memories[node.number] = self._declare("operand", k, node, space)
+        for k, node in enumerate(self.graph.results):
+            if k not in self.windows:
+                self.outputs[k] = self._declare("result", k, node, "out")
+
+    def _declare(self, kind: Literal["operand", "result"], k: int, node: Node, space: str) -> Memory:
+        self.buffers.append((kind, k))
+        name = f"{'out' if kind == 'result' else 'in'}{k}"
+        return self.emitter.memory(name, node.dtype, node.type.size, space)  # type: ignore[arg-type]
+
+    # Nests ----------------------------------------------------------------------------------------
+
+    def write_nest(self, nest: Nest, blocks: int) -> int:
+        """Write one nest; the number of grid blocks it is cut into."""
+        for node, position in scratch_rows(nest, self.graph, self.target):
+            space = "private" if nest.lane == "outer" else "shared"
+            memory = self.emitter.memory(f"row{node.number}", node.dtype, node.shape[position], space)  # type: ignore[arg-type]
+            self.emitter.scratch_rows[node.number] = ScratchRow(memory, position)
+        if nest.lane == "none" or (nest.lane == "inner" and not nest.outer):
+            return self._flat(nest, blocks)
+        if nest.lane == "outer" and len(nest.outer) == 1:
+            return self._lanes_across(nest, blocks)
+        return self._rows(nest, blocks)
+
+    def _flat(self, nest: Nest, blocks: int) -> int:
+        """No outer axes: one flat axis of lanes, cut into blocks where nothing is reduced."""
+        inner = {nest.inner_of(root) for _, root in nest.roots}
+        if len(inner) == 1 and len(next(iter(inner))) == 1 and not self.graph.reductions:
+            ((_, size),) = next(iter(inner))
+            start, stop, grid = self._cut(size, self.emitter.lanes, blocks)
+            self._sweep_roots(nest, {}, (start, stop))
+            return grid
+        self._write_roots(nest, {})
+        return 1
+
+    def _lanes_across(self, nest: Nest, blocks: int) -> int:
+        """One outer axis, along the lanes."""
+        e = self.emitter
+        ((c, size),) = nest.outer
+        start, stop, grid = self._cut(size, e.lanes, blocks)
+
+        def body(base: Operand) -> Sequence[Operand]:
+            index, lanes = e.lane_index(base, size)
+            with e.in_lanes(lanes):
+                self._write_roots(nest, {c: index})
+            return ()
+
+        e.sweep(start, stop, e.lanes, (), body)
+        return grid
+
+    def _rows(self, nest: Nest, blocks: int) -> int:
+        """Outer axes one row after another; the last of them along the lanes if that is the choice."""
+        e = self.emitter
+        looped = nest.outer[:-1] if nest.lane == "outer" else nest.outer
+        rows = math.prod(s for _, s in looped)
+        start, stop, grid = self._cut(rows, 1, blocks)
+
+        def lanes_body(env: dict[int, Affine], base: Operand) -> Sequence[Operand]:
+            c, size = nest.outer[-1]
+            index, lanes = e.lane_index(base, size)
+            with e.in_lanes(lanes):
+                self._write_roots(nest, {**env, c: index})
+            return ()
+
+        def body(base: Operand) -> Sequence[Operand]:
+            env = self._unravel(e.index_of(base, rows), looped)
+            if nest.lane == "outer":
+                e.sweep(0, nest.outer[-1][1], e.lanes, (), lambda b: lanes_body(env, b))
+            else:
+                self._write_roots(nest, env)
+            return ()
+
+        e.sweep(start, stop, 1, (), body)
+        return grid
+
+    def _cut(self, size: int, step: int, blocks: int) -> tuple[Operand | int, Operand | int, int]:
+        """Start and stop of this block's part of a loop, and the number of blocks."""
+        e = self.emitter
+        part = step * max(1, math.ceil(size / step / blocks))
+        grid = math.ceil(size / part)
+        if grid <= 1:
+            return 0, size, 1
+        start = e.compute("mul", e.block, part)
+        stop = e.compute("add", start, part)
+        return start, stop if size % part == 0 else e.compute("min", stop, size), grid
+
+    def _unravel(self, row: Affine, axes: Sequence[tuple[int, int]]) -> dict[int, Affine]:
+        env: dict[int, Affine] = {}
+        for c, size in reversed(axes[1:]):
+            row, env[c] = self.emitter.divide(row, size)
+        if axes:
+            env[axes[0][0]] = row
+        return env
+
+    # Roots ----------------------------------------------------------------------------------------
+
+    def _write_roots(self, nest: Nest, env: dict[int, Affine]) -> None:
+        """Results without inner axes at this outer index, then the sweeps of the others."""
+        for k, root in nest.roots:
+            if not nest.inner_of(root):
+                self.store(k, root, env)
+        self._sweep_roots(nest, env, None)
+
+    def _sweep_roots(
+        self, nest: Nest, env: dict[int, Affine], part: tuple[Operand | int, Operand | int] | None
+    ) -> None:
+        groups: dict[tuple[tuple[int, int], ...], list[tuple[int, Node]]] = {}
+        for k, root in nest.roots:
+            inner = nest.inner_of(root)
+            if inner:
+                groups.setdefault(inner, []).append((k, root))
+        for inner, roots in groups.items():
+            self._sweep(inner, roots, env, part)
+
+    def _sweep(
+        self,
+        axes: tuple[tuple[int, int], ...],
+        roots: list[tuple[int, Node]],
+        env: dict[int, Affine],
+        part: tuple[Operand | int, Operand | int] | None,
+    ) -> None:
+        """Loops over inner axes, the last along the lanes unless an outer one is."""
+        e = self.emitter
+        if not axes:
+            for k, root in roots:
+                self.store(k, root, env)
+            return
+        (c, size), rest = axes[0], axes[1:]
+        lanes_here = not rest and e.lanes_at is None
+        start, stop = part or (0, size)
+        with e.sweeping(size) as sweep:
+
+            def body(base: Operand) -> Sequence[Operand]:
+                if lanes_here:
+                    index, lanes = e.lane_index(base, size, sweep)
+                    with e.in_lanes(lanes):
+                        self._sweep(rest, roots, {**env, c: index}, None)
+                else:
+                    self._sweep(rest, roots, {**env, c: e.index_of(base, size, sweep)}, None)
+                return ()
+
+            e.sweep(start, stop, e.lanes if lanes_here else 1, (), body)
+
+    def store(self, k: int, root: Node, env: dict[int, Affine]) -> None:
+        """Compute a result at the current index and write it where it belongs."""
+        e = self.emitter
+        index = tuple(env[c] for c in root.classes)
+        value = e.at(root, index)
+        if k in self.windows:
+            self._write_window(self.windows[k], root, index, value)
+        else:
+            e.write(self.outputs[k], root.shape, index, value)
+
+    def _write_window(self, update: Node, value_node: Node, index: Index, value: Operand) -> None:
+        """Write into the operand that the result overwrites, at the start that dynamic_update_slice clamps."""
+        e = self.emitter
+        whole, _, *starts = update.operands
+        at = dict(zip(value_node.dims, index, strict=True))
+        position: list[Affine] = []
+        for d, start in enumerate(starts):
+            room = update.type.shape[d] - value_node.type.shape[d]
+            begin = e.compute("max", e.cast(e.at(start, ()), I64), 0)
+            begin = e.compute("min", begin, constant(I64, room))
+            position.append(e.affine(begin).plus(at.get(d, ZERO)))
+        e.write(e.memories[whole.number], update.type.shape, tuple(position), value)
+
+    def finish(self, grid: int, ops: tuple[str, ...]) -> BuiltLaunch:
+        """The kernel with its record, and its buffers."""
+        kernel = self.emitter.finish(
+            max(grid, 1),
+            ops=ops,
+            flops=self.work.flops,
+            transcendentals=self.work.transcendentals,
+            bytes_read=self.work.bytes_read,
+            bytes_written=self.work.bytes_written,
+        )
+        return BuiltLaunch(kernel, tuple(self.buffers))
