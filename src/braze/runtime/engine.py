@@ -29,14 +29,17 @@ from functools import cache
 from typing import Any
 
 from braze import knobs
+from braze.cache.disk import Entry, disk_cache
+from braze.cache.key import make_key
 from braze.errors import InternalError, UnsupportedError
 from braze.runtime.objectfile import symbol_table
 from braze.target import Target
+from braze.targets.host import initialise
 
 # Functions that LLVM may call by itself or that runtime modules import, found in the process's C library.
 C_LIBRARY = (
     "memcpy", "memset", "memmove", "fmod", "fmodf", "fma", "fmaf", "free", "posix_memalign", "madvise",
-    "clock_gettime", "syscall",
+    "clock_gettime", "syscall", "sched_getcpu", "_aligned_malloc", "_aligned_free",
 )  # fmt: skip
 
 _POINTER = ctypes.c_void_p
@@ -57,20 +60,9 @@ _PROTOTYPES: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
 
 
 @cache
-def _binding() -> Any:
-    """llvmlite's binding, with the native target ready."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    return llvm
-
-
-@cache
 def _unlocked() -> dict[str, Any]:
     """The functions of `_PROTOTYPES` from a handle of our own, without llvmlite's lock."""
-    handle = ctypes.CDLL(_binding().ffi.lib._name)
+    handle = ctypes.CDLL(initialise().ffi.lib._name)
     functions = {}
     for name, result, arguments in _PROTOTYPES:
         function = getattr(handle, f"LLVMPY_{name}")
@@ -109,7 +101,7 @@ _SHELVES: dict[tuple[str, str, str], list[Any]] = {}
 
 
 def _make_machine(triple: str, cpu: str, features: str) -> Any:
-    llvm = _binding()
+    llvm = initialise()
     try:
         found = llvm.Target.from_triple(triple)
     except RuntimeError:
@@ -195,6 +187,18 @@ def compile_object(text: str, target: Target) -> bytes:
     return _emit(text, target, as_object=True)
 
 
+def cached_object(text: str, target: Target) -> bytes:
+    """`compile_object`, by way of the object cache on disk; for code that every program shares."""
+    key = make_key("object", text, target)
+    folder = disk_cache()
+    entry = folder.get(key) if folder else None
+    if entry is None:
+        entry = Entry(compile_object(text, target))
+        if folder:
+            folder.put(key, entry)
+    return entry.image
+
+
 def assembly(text: str, target: Target) -> str:
     """Compile a module of LLVM IR text to the target's assembly language."""
     return _emit(text, target, as_object=False).decode()
@@ -233,12 +237,17 @@ _NUMBERS = itertools.count()
 _LINKER_DEFINED = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 
 
+def process_triple() -> str:
+    """LLVM's name for the machine and system that this process runs on."""
+    return str(initialise().get_process_triple())
+
+
 @cache
 def _linker() -> Any:
     """The one LLJIT of this process. It gets a reference that is never given back: threads may be inside its
     code when the interpreter ends."""
-    llvm = _binding()
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+    llvm = initialise()
+    machine = llvm.Target.from_triple(process_triple()).create_target_machine(
         cpu="", features="", opt=2, reloc="pic", codemodel="small", jit=True
     )
     linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
@@ -292,7 +301,7 @@ def load(image: bytes, symbols: Mapping[str, int], name: str = "object") -> Libr
     """
     table = symbol_table(image)
     unique = f"{name}.{next(_NUMBERS)}"  # ORC takes no name twice, not even after unloading
-    llvm = _binding()
+    llvm = initialise()
     builder = llvm.JITLibraryBuilder().add_object_img(image)
     for symbol, address in _resolve(table.undefined, symbols, name).items():
         builder.import_symbol(symbol, address)
