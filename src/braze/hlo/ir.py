@@ -188,3 +188,62 @@ class Builder:
         value = np.array(array, dtype=dtype, order="C")
         value.setflags(write=False)
         return self.emit(HLO_OPS["constant"], value=value)
+
+
+def equal(first: Module, second: Module) -> bool:
+    """Whether two modules are the same but for the identity of nodes and source lines.
+
+    Names of functions count, order of functions, names of values and sources do not. Arrays are compared
+    bit for bit.
+    """
+    if first.name != second.name or not _same(first.attrs, second.attrs):
+        return False
+    if first.functions.keys() != second.functions.keys():
+        return False
+    return all(_same_function(f, second.functions[name]) for name, f in first.functions.items())
+
+
+def _same_function(first: Function, second: Function) -> bool:
+    alike = first.public == second.public
+    for one, other, count in (
+        (first.parameter_attrs, second.parameter_attrs, len(first.region.parameters)),
+        (first.result_attrs, second.result_attrs, len(first.region.results)),
+    ):
+        alike = alike and _same(one or ({},) * count, other or ({},) * count)
+    return alike and _same_region(first.region, second.region, {})
+
+
+def _same_region(first: Region, second: Region, partner: dict[Value, Value]) -> bool:
+    """Compare two regions; `partner` maps the first's values to the second's and is extended."""
+    if first.parameter_types != second.parameter_types:
+        return False
+    if len(first.instructions) != len(second.instructions) or len(first.results) != len(second.results):
+        return False
+    partner.update(zip(first.parameters, second.parameters))
+    for one, other in zip(first.instructions, second.instructions):
+        if one.op is not other.op or len(one.operands) != len(other.operands):
+            return False
+        if any(partner.get(x) is not y for x, y in zip(one.operands, other.operands)):
+            return False
+        if [r.type for r in one.results] != [r.type for r in other.results]:
+            return False
+        if not _same(one.attrs, other.attrs) or len(one.regions) != len(other.regions):
+            return False
+        if not all(_same_region(x, y, partner) for x, y in zip(one.regions, other.regions)):
+            return False
+        partner.update(zip(one.results, other.results))
+    return all(partner.get(x) is y for x, y in zip(first.results, second.results))
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether attribute values are equal, arrays by their bits."""
+    if isinstance(first, np.ndarray):
+        alike = isinstance(second, np.ndarray) and (first.dtype, first.shape) == (second.dtype, second.shape)
+        return alike and first.tobytes() == second.tobytes()
+    if isinstance(first, dict):
+        alike = isinstance(second, dict) and first.keys() == second.keys()
+        return alike and all(_same(value, second[name]) for name, value in first.items())
+    if isinstance(first, tuple | list):
+        alike = isinstance(second, tuple | list) and len(first) == len(second)
+        return alike and all(_same(x, y) for x, y in zip(first, second))
+    return bool(first == second)
