@@ -341,7 +341,10 @@ class Emitter(Builder):
         first = self.symbol(base, 0, max(size - self.lanes, 0)) if isinstance(base, Value) else None
         lane = self.lane(I64)
         assert isinstance(lane, Value), "lane is never an immediate"
-        offset = self.symbol(lane, 0, max(min(self.lanes, size) - 1, 0), is_lane=True)
+        # The lane belongs to this loop: what depends on it must not leave the loop.
+        self._numbers += 1
+        last = max(min(self.lanes, size) - 1, 0)
+        offset = Symbol(self._numbers, lane, self.depth, 0, last, is_lane=True)
         if sweep is not None:
             sweep.symbols.add(first.number if first else offset.number)
         origin = Affine(0, ((first, 1),)) if first else self.affine(base)
