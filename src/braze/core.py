@@ -19,6 +19,7 @@ Source: levels as in JAX's autodidax; the dynamic trace as in its omnistaging.
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -87,6 +88,67 @@ class Tracer:
         """The array behind this tracer where one is known (under `grad` outside `jit`), else None."""
         return None
 
+    def origin(self) -> str:
+        """Why Python cannot have the value, to complete "…, but it <origin>"."""
+        return "is not known while the function is traced"
+
+    def _value(self, conversion: str, hint: str) -> Any:
+        """The concrete value for a Python conversion; raises ConcretizationError where there is none."""
+        value = self.concrete
+        if value is None:
+            raise errors.ConcretizationError(
+                f"{conversion}: a value of type {self.aval} is needed in Python, but it {self.origin()}.",
+                source=user_source(),
+                hint=hint,
+            )
+        return value
+
+    def _constant(self, conversion: str, hint: str) -> Any:
+        """Like `_value`, for conversions of floats to what can carry no derivative."""
+        value = self._value(conversion, hint)
+        if dtypes.is_inexact(self.aval.dtype):
+            raise errors.ConcretizationError(
+                f"{conversion}: a value of type {self.aval} that is being differentiated "
+                "would become a constant, and its derivative zero.",
+                source=user_source(),
+                hint="compute with braze.numpy, or cut the derivative off on purpose with lax.stop_gradient.",
+            )
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._value("bool", _HINT_BOOL))
+
+    def __int__(self) -> int:
+        return int(self._value("int", _HINT_INT))
+
+    def __index__(self) -> int:
+        return operator.index(self._value("index", _HINT_INDEX))
+
+    def __float__(self) -> float:
+        return float(self._constant("float", _HINT_FLOAT))
+
+    def __complex__(self) -> complex:
+        return complex(self._constant("complex", _HINT_FLOAT))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self._constant("numpy", _HINT_NUMPY), dtype=dtype)
+
+    def __hash__(self) -> int:
+        raise TypeError(f"a tracer of type {self.aval} has no hash, because its value is not known")
+
+
+_HINT_BOOL = (
+    "use braze.numpy.where or braze.lax.cond (while_loop for loops), "
+    "or make the argument static with jit(..., static_argnums=...)."
+)
+_HINT_INT = "use x.astype(int) to convert inside the program, or make the argument static."
+_HINT_INDEX = (
+    "index an array of braze with it, as in braze.numpy.asarray(sequence)[i]; "
+    "shapes and axes must be Python ints or static arguments."
+)
+_HINT_FLOAT = "use x.astype(float) to convert inside the program, or make the argument static."
+_HINT_NUMPY = "use the function of braze.numpy in place of NumPy's."
+
 
 class Context(threading.local):
     """The active traces of a thread, innermost last, and the innermost staging trace."""
@@ -115,13 +177,29 @@ def activate(trace: Trace, *, dynamic: bool = False, above: Trace | None = None)
     context.stack.append(trace)
     if dynamic:
         context.dynamic = trace
+        _staging_changed()
     try:
         yield trace
     finally:
         context.dynamic = before
+        if dynamic:
+            _staging_changed()
         popped = context.stack.pop()
         assert popped is trace, "traces end in the reverse order of their beginning"
         trace.alive = False
+
+
+_STAGING_LISTENERS: list[Callable[[], None]] = []
+
+
+def on_staging(listener: Callable[[], None]) -> None:
+    """Call `listener()` whenever a thread begins or ends staging, in that thread (the dispatcher's gate)."""
+    _STAGING_LISTENERS.append(listener)
+
+
+def _staging_changed() -> None:
+    for listener in _STAGING_LISTENERS:
+        listener()
 
 
 def is_tracing() -> bool:
@@ -185,11 +263,44 @@ def infer(op: Op, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[Te
         if not t.weak_type:
             weak = False
             break
-    found = op.infer(*[t.strong if t.weak_type else t for t in types], **attrs)
+    operands = [t.strong if t.weak_type else t for t in types]
+    if op.broadcasts:
+        operands = broadcast_operands(op, operands)
+    found = op.infer(*operands, **attrs)
     results = list(found) if op.multiple_results else [found]
     if weak and op.keeps_weak_type:
         results = [r.with_(weak_type=True) if r.dtype == types[0].dtype else r for r in results]
     return results
+
+
+def broadcast_operands(op: Op, types: Sequence[TensorType]) -> list[TensorType]:
+    """Operand types of an elementwise primitive at their common shape.
+
+    Primitives take scalars and axes of size 1 beside full operands, as JAX's do; HLO ops do not, so lowering
+    broadcasts. Operands that are no scalars must have the same rank.
+    Raises: ShapeError.
+    """
+    first = types[0].shape
+    if all(t.shape == first for t in types):
+        return list(types)
+    shapes = [t.shape for t in types if t.shape]
+    if len({len(s) for s in shapes}) > 1:
+        raise errors.ShapeError(
+            f"{op.title}: operands have {' and '.join(str(len(s)) for s in shapes)} axes.",
+            values=", ".join(map(str, types)),
+            hint="bring them to the same number of axes, or use braze.numpy, which broadcasts.",
+        )
+    shape = []
+    for axis, sizes in enumerate(zip(*shapes)):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise errors.ShapeError(
+                f"{op.title} (C1): axis {axis} has sizes {' and '.join(map(str, sizes))}, "
+                "which are neither equal nor 1.",
+                values=", ".join(map(str, types)),
+            )
+        shape.append(wide.pop() if wide else 1)
+    return [t.with_(shape=shape) for t in types]
 
 
 def typeof(value: Any) -> TensorType:
