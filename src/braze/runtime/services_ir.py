@@ -52,6 +52,15 @@ _POSIX_CLOCK = """  %spec = alloca [2 x i64]
   %now = add i64 %scaled, %nanoseconds"""
 
 
+_INTRINSICS = {
+    "sse2.pause": "declare void @llvm.x86.sse2.pause()",
+    "readcyclecounter": "declare i64 @llvm.readcyclecounter()",
+    "aarch64.hint": "declare void @llvm.aarch64.hint(i32)",
+    "read_volatile_register": "declare i64 @llvm.read_volatile_register.i64(metadata)",
+    "clock_gettime": "declare i32 @clock_gettime(i32, ptr)",
+}
+
+
 def machine(triple: str, *, callbacks: bool = False) -> Machine:
     """What this triple offers; `callbacks` asks for the portable sleep and wake.
 
@@ -61,7 +70,7 @@ def machine(triple: str, *, callbacks: bool = False) -> Machine:
     if triple.startswith("x86_64"):
         clock = "  %now = call i64 @llvm.readcyclecounter()"
         return Machine(
-            'call void asm sideeffect "pause", ""()',
+            "call void @llvm.x86.sse2.pause()",
             clock,
             "  %rate = add i64 0, 2000000000",
             202 if linux else None,
@@ -69,9 +78,9 @@ def machine(triple: str, *, callbacks: bool = False) -> Machine:
         )
     if triple.startswith(("aarch64", "arm64")):
         return Machine(
-            'call void asm sideeffect "yield", ""()',
-            '  %now = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()',
-            '  %rate = call i64 asm "mrs $0, cntfrq_el0", "=r"()',
+            "call void @llvm.aarch64.hint(i32 1)",
+            '  %now = call i64 @llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',
+            '  %rate = call i64 @llvm.read_volatile_register.i64(metadata !{!"cntfrq_el0"})',
             98 if linux else None,
             122 if linux else None,
         )
@@ -258,7 +267,9 @@ put:
   %time = getelementptr [CLASSES x %Class], ptr @heap_classes, i64 0, i64 %class, i32 1
   call void @acquire()
   %clock = load i64, ptr @heap_clock
-  store i64 %clock, ptr %time
+  %tick = add i64 %clock, 1
+  store i64 %tick, ptr @heap_clock
+  store i64 %tick, ptr %time
   %head = load ptr, ptr %slot
   store ptr %head, ptr %block
   store ptr %block, ptr %slot
@@ -748,10 +759,8 @@ def module_text(triple: str, *, callbacks: bool = False) -> str:
         "declare i64 @llvm.umax.i64(i64, i64)",
         "declare i32 @llvm.umin.i32(i32, i32)",
     ]
-    if "readcyclecounter" in m.clock:
-        declarations.append("declare i64 @llvm.readcyclecounter()")
-    if "clock_gettime" in m.clock:
-        declarations.append("declare i32 @clock_gettime(i32, ptr)")
+    used = m.pause + m.clock
+    declarations += [line for name, line in _INTRINSICS.items() if name in used]
     if windows:
         declarations += ["declare ptr @_aligned_malloc(i64, i64)", "declare void @_aligned_free(ptr)"]
     else:
