@@ -129,6 +129,25 @@ class TestFourThreads:
                 job.result()
 
 
+def test_a_launch_of_no_blocks_calls_no_kernel(host: Target) -> None:
+    text = (
+        programs.DECLARATIONS
+        + """
+define void @kernel(ptr %buffers, i64 %first, i64 %last, ptr %scratch) {
+  store i64 1, ptr null
+  ret void
+}
+define i32 @braze_run(ptr %context, ptr %inputs, ptr %outputs) {
+  call void @braze_parallel(ptr %context, ptr @kernel, ptr %outputs, i64 0)
+  ret i32 0
+}
+"""
+    )
+    assert (
+        Executable(engine.compile_object(text, host), Signature("none", (), (), parallel=True)).call([]) == []
+    )
+
+
 def test_workers_help(host: Target) -> None:
     """Some block runs in a scratch other than the caller's, once the pool is awake."""
     if pool.allowed_threads() < 2:

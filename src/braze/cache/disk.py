@@ -24,7 +24,6 @@ import os
 import secrets
 import stat
 import struct
-import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -192,12 +191,10 @@ def _untrusted(status: os.stat_result) -> bool:
 
 
 _WARNED: set[str] = set()
-_WARNED_LOCK = threading.Lock()
 
 
 def _warn(message: str) -> None:
-    with _WARNED_LOCK:
-        if message in _WARNED:
-            return
-        _WARNED.add(message)
+    if message in _WARNED:
+        return
+    _WARNED.add(message)
     warnings.warn(f"object cache: {message}", RuntimeWarning, stacklevel=4)

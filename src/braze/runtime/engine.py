@@ -22,8 +22,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -135,7 +135,7 @@ def _machine(target: Target) -> Iterator[int]:
 
 # --- compile ----------------------------------------------------------------------------------------
 @contextmanager
-def _module(text: str, target: Target) -> Iterator[int]:
+def _module(text: str, target: Target, verify: bool) -> Iterator[int]:
     """The parsed and verified module of an IR text, in a context of its own."""
     llvm = _unlocked()
     context = llvm["ContextCreate"]()
@@ -148,7 +148,7 @@ def _module(text: str, target: Target) -> Iterator[int]:
                 raise InternalError(f"LLVM cannot read the emitted IR: {message}", stage="engine")
         try:
             llvm["SetTarget"](module, target.triple.encode())
-            if knobs.get("verify"):
+            if verify:
                 _verify(module)
             yield module
         finally:
@@ -164,9 +164,9 @@ def _verify(module: int) -> None:
             raise InternalError(f"LLVM rejects the emitted IR: {message}", stage="engine")
 
 
-def _emit(text: str, target: Target, *, as_object: bool) -> bytes:
+def _emit(text: str, target: Target, *, as_object: bool, verify: bool) -> bytes:
     llvm = _unlocked()
-    with _module(text, target) as module, _machine(target) as machine, _message() as message:
+    with _module(text, target, verify) as module, _machine(target) as machine, _message() as message:
         buffer = llvm["TargetMachineEmitToMemory"](
             machine, module, int(as_object), ctypes.byref(message.pointer)
         )
@@ -184,7 +184,16 @@ def compile_object(text: str, target: Target) -> bytes:
     Any number of threads may compile at once.
     Raises: InternalError with LLVM's words when it cannot read or verify the text.
     """
-    return _emit(text, target, as_object=True)
+    return _emit(text, target, as_object=True, verify=bool(knobs.get("verify")))
+
+
+def compile_objects(texts: Sequence[str], target: Target) -> list[bytes]:
+    """Compile several modules at once, on as many threads as the target has cores."""
+    if len(texts) == 1 or target.cores == 1:
+        return [compile_object(text, target) for text in texts]
+    verify = bool(knobs.get("verify"))  # knobs are per thread: the caller's counts
+    with ThreadPoolExecutor(min(len(texts), target.cores), thread_name_prefix="braze-compile") as executor:
+        return list(executor.map(lambda text: _emit(text, target, as_object=True, verify=verify), texts))
 
 
 def cached_object(text: str, target: Target) -> bytes:
@@ -201,7 +210,7 @@ def cached_object(text: str, target: Target) -> bytes:
 
 def assembly(text: str, target: Target) -> str:
     """Compile a module of LLVM IR text to the target's assembly language."""
-    return _emit(text, target, as_object=False).decode()
+    return _emit(text, target, as_object=False, verify=bool(knobs.get("verify"))).decode()
 
 
 # --- load -------------------------------------------------------------------------------------------
@@ -231,7 +240,6 @@ class Library:
         return tuple(self._addresses)
 
 
-_LINK_LOCK = threading.Lock()
 _NUMBERS = itertools.count()
 # Where JITLink itself answers for the symbol.
 _LINKER_DEFINED = frozenset({"_GLOBAL_OFFSET_TABLE_"})
@@ -275,8 +283,8 @@ def _c_address(name: str) -> int | None:
         return None
 
 
-def _resolve(wanted: tuple[str, ...], given: Mapping[str, int], library: str) -> dict[str, int]:
-    """Addresses for an object's undefined symbols."""
+def _resolve(wanted: Iterable[str], given: Mapping[str, int], library: str) -> dict[str, int]:
+    """Addresses for the symbols that objects import."""
     found: dict[str, int] = {}
     missing = []
     for name in wanted:
@@ -290,26 +298,29 @@ def _resolve(wanted: tuple[str, ...], given: Mapping[str, int], library: str) ->
     return found
 
 
-def load(image: bytes, symbols: Mapping[str, int], name: str = "object") -> Library:
-    """Link an object file into this process.
+def load(images: bytes | Sequence[bytes], symbols: Mapping[str, int], name: str = "object") -> Library:
+    """Link one object file, or several that belong together, into this process.
 
     Args:
-        image: what `compile_object` gave.
-        symbols: addresses for the names that the object imports; it may hold more than that.
+        images: what `compile_object` gave.
+        symbols: addresses for the names that the objects import; it may hold more than that.
         name: for messages and debuggers; need not be unique.
     Raises: InternalError that names the symbols which are neither given nor in the C library.
     """
-    table = symbol_table(image)
-    unique = f"{name}.{next(_NUMBERS)}"  # ORC takes no name twice, not even after unloading
-    llvm = initialise()
-    builder = llvm.JITLibraryBuilder().add_object_img(image)
-    for symbol, address in _resolve(table.undefined, symbols, name).items():
+    objects = (images,) if isinstance(images, bytes) else tuple(images)
+    tables = [symbol_table(image) for image in objects]
+    defined = dict.fromkeys(symbol for table in tables for symbol in table.defined)
+    wanted = dict.fromkeys(symbol for table in tables for symbol in table.undefined if symbol not in defined)
+    builder = initialise().JITLibraryBuilder()
+    for image in objects:
+        builder.add_object_img(image)
+    for symbol, address in _resolve(wanted, symbols, name).items():
         builder.import_symbol(symbol, address)
-    for symbol in table.defined:
+    for symbol in defined:
         builder.export_symbol(symbol)
+    unique = f"{name}.{next(_NUMBERS)}"  # ORC takes no name twice, not even after unloading
     try:
-        with _LINK_LOCK:
-            tracker = builder.link(_linker(), unique)
+        tracker = builder.link(_linker(), unique)  # one at a time: llvmlite's own lock sees to that
     except RuntimeError as error:
         raise InternalError(f"{name} cannot be linked: {error}", stage="engine") from None
-    return Library(unique, tracker, {symbol: tracker[symbol] for symbol in table.defined})
+    return Library(unique, tracker, {symbol: tracker[symbol] for symbol in defined})

@@ -69,7 +69,7 @@ class Executable:
 
     def __init__(
         self,
-        image: bytes,
+        image: bytes | Sequence[bytes],
         signature: Signature,
         callbacks: Sequence[HostCallback] = (),
         symbols: Mapping[str, int] | None = None,
@@ -77,7 +77,7 @@ class Executable:
         """Link a program's object file.
 
         Args:
-            image: object file with the entry `braze_run`.
+            image: object file with the entry `braze_run`, or several of which one has it.
             callbacks: Python functions of its host steps, by number.
             symbols: addresses of what it imports besides the runtime (micro-kernels, LAPACK).
         """

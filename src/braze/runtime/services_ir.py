@@ -433,6 +433,11 @@ work:
 ; Runs kernel over blocks 0 .. %blocks, on whichever threads come, and returns when all are done.
 define void @braze_parallel(ptr %context, ptr %kernel, ptr %buffers, i64 %blocks) {
 entry:
+  %nothing = icmp sle i64 %blocks, 0
+  br i1 %nothing, label %empty, label %begin
+empty:
+  ret void
+begin:
   %pool_field = getelementptr i64, ptr %context, i64 3
   %pool = load ptr, ptr %pool_field
   %threads_field = getelementptr i64, ptr %context, i64 5
