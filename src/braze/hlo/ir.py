@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,6 +180,17 @@ class Builder:
         )
         self.instructions.append(made)
         return made.results
+
+    def nested(self) -> Builder:
+        """A builder for a region inside this one."""
+        return Builder(self.source)
+
+    def region(self, types: Sequence[TensorType], body: Callable[..., Sequence[Value]]) -> Region:
+        """A region with parameters of these types; `body(b, *parameters)` writes it and gives its results."""
+        parameters = [Value(t) for t in types]
+        inner = self.nested()
+        results = body(inner, *parameters)
+        return Region(parameters, inner.instructions, results)
 
     def constant(self, array: Any, dtype: Any = None) -> Value:
         """Append a constant; the array is copied and made read-only."""

@@ -173,6 +173,10 @@ class LoweringBuilder(Builder):
         self.instructions.append(made)
         return made.results
 
+    def nested(self) -> LoweringBuilder:
+        """A builder for a region inside this one; it may use values of this one."""
+        return LoweringBuilder(self.scope, self.source)
+
     def subregion(self, closed: ClosedJaxpr) -> Region:
         """A region with the jaxpr's inputs as parameters; it may use values of this builder."""
         inner = LoweringBuilder(self.scope, self.source)
@@ -235,7 +239,7 @@ class LoweringBuilder(Builder):
                 f"lower: {op.title} has no HLO form: {op.lower.reason}.", source=self.source
             )
         found = op.lower(self, *values, **attrs)
-        return (found,) if isinstance(found, Value) else found  # type: ignore[no-any-return]
+        return (found,) if isinstance(found, Value) else found
 
     def _broadcast_all(self, values: list[Value]) -> list[Value]:
         """Operands of an elementwise primitive at their common shape, as `core.infer` computes it."""

@@ -84,8 +84,15 @@ class Bound:
     c: float
 
 
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """At most c · n · eps · |Π x| over the n factors of a product."""
+
+    c: float
+
+
 EXACT = Exact()
-Error = Exact | Ulp | Bound
+Error = Exact | Ulp | Bound | Factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +181,11 @@ class Op:
     def title(self) -> str:
         """The name in messages: the primitive's, else the HLO op's."""
         return self.name or self.hlo or "?"
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether the primitive takes scalars and axes of size 1 beside full operands (`core.infer`)."""
+        return self.batch is ELEMENTWISE
 
     def __repr__(self) -> str:
         return self.title
