@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.targets.run import Machine, same
 
 from braze.dtypes import BOOL, F32, F64, FLOATS, I64, INTEGERS, SIGNED, UNSIGNED
 from braze.kernel.builder import Builder
 from braze.kernel.evaluate import evaluate
 from braze.kernel.ir import OPCODES
-from tests.targets.run import Machine, same
 
 DTYPES = (BOOL, *INTEGERS, F32, F64)
 KEEPS_NAN_BITS = ("neg", "abs", "copysign", "select", "bitcast", "splat")

@@ -283,8 +283,8 @@ def _bits(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _sign_bit(x: Array) -> Array:
-    found: Array = np.where(*operands)
-        return found
+    found: Array = np.left_shift(np.ones_like(x), 8 * x.dtype.itemsize - 1)
+    return found
 
 
 def _float_min(x: Array, y: Array) -> Array:

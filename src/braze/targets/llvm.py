@@ -67,8 +67,8 @@ class Module:
         self._globals[name] = text
 
     def add_function(self, name: str, text: str) -> None:
-        assert name not in self._functions, f"{name} is defined twice"
-        self._functions[name] = text
+        known = self._functions.setdefault(name, text)
+        assert known == text, f"{name} is defined twice, differently"
 
     def text(self) -> str:
         declarations = [d for name, d in self._declarations.items() if name[1:] not in self._functions]
@@ -117,7 +117,7 @@ class _Printer:
         self.kernel = kernel
         self.lanes = kernel.lanes
         self.module = module
-        self.w = Writer(target, module.declare)
+        self.w = Writer(target, module.declare, module.add_function)
         self.names: dict[Value, str] = {}
         self.pointers: dict[Memory, str] = {}
         self.stack: list[str] = []

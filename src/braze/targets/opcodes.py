@@ -19,6 +19,7 @@ from braze.dtypes import BOOL, F32, F64, FLOATS, INTEGERS, UNSIGNED, DType, shor
 from braze.errors import UnsupportedError
 from braze.kernel.ir import Constant
 from braze.target import Target
+from braze.targets.softfma import fma_f32, fma_f64
 
 _TYPES = {
     "bool": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16", "u32": "i32",
@@ -71,11 +72,14 @@ def _scalar_literal(constant: Constant) -> str:
 class Writer:
     """The lines of one function. Values are `%v0`, `%v1`, … in the order in which they are written."""
 
-    def __init__(self, target: Target, declare: Callable[[str], None]) -> None:
+    def __init__(
+        self, target: Target, declare: Callable[[str], None], define: Callable[[str, str], None]
+    ) -> None:
         self.target = target
         self.lines: list[str] = []
         self.block = "entry"
         self._declare = declare
+        self._define = define
         self._values = 0
         self._labels = 0
 
@@ -115,6 +119,12 @@ class Writer:
     def call_void(self, name: str, *arguments: str) -> None:
         self._declare(f"declare void @{name}({', '.join(_type_of(a) for a in arguments)})")
         self.line(f"call void @{name}({', '.join(arguments)})")
+
+    def define(self, name: str, function: str, declarations: Sequence[str]) -> None:
+        """Have a function of the printer's own in the module."""
+        for declaration in declarations:
+            self._declare(declaration)
+        self._define(name, function)
 
     def splat(self, kind: str, value: str, n: int) -> str:
         """A scalar in each of n lanes."""
@@ -190,6 +200,8 @@ def _float(w: Writer, opcode: str, dtype: DType, n: int, operands: Sequence[str]
         return w.call(f"llvm.{_FLOAT_CALLS[opcode]}.{mangled(scalar, n)}", kind, *typed)
     if opcode == "neg":
         return w.value(f"fneg {kind} {operands[0]}")
+    if opcode == "fma" and not w.target.has_fma:
+        return (fma_f32 if dtype == F32 else fma_f64)(w, n, list(operands))
     if opcode == "fma":
         return w.call(f"llvm.fma.{mangled(scalar, n)}", kind, *typed)
     if opcode in ("min", "max"):
