@@ -100,11 +100,16 @@ class CallSymbol:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """`callback` numbers the Python function in the program's table; it reads `operands`, fills `results`."""
+    """`callback` numbers the Python function in the program's table; it reads `operands`, fills `results`.
+
+    The types are what Python sees; the buffers may have been made for other shapes of the same bytes.
+    """
 
     callback: int
     operands: tuple[Buffer, ...]
     results: tuple[Buffer, ...]
+    operand_types: tuple[TensorType, ...]
+    result_types: tuple[TensorType, ...]
 
 
 Step: TypeAlias = Launch | Copy | ParallelCopy | Loop | Branch | CallSymbol | Host
@@ -117,8 +122,10 @@ class Program:
     Attributes:
         parameters, results: buffers of the entry, in order. A result may be a parameter's buffer only where
             that parameter is donated.
+        result_types: types of the results; an aliased parameter may have another one of as many bytes.
         constants: arrays that become data of the object, by index.
         callbacks: Python functions of `Host` steps, by index.
+        donated: per parameter, whether its memory may be written; empty: none.
         slices: place of every buffer, filled by `assign`.
         arena_bytes: size of the arena; lower_bound_bytes: the most that is live at once.
         aliases: result index to the donated parameter whose memory it takes.
@@ -128,8 +135,10 @@ class Program:
     parameters: tuple[Buffer, ...]
     results: tuple[Buffer, ...]
     steps: tuple[Step, ...]
+    result_types: tuple[TensorType, ...] = ()
     constants: tuple[np.ndarray[Any, Any], ...] = ()
     callbacks: tuple[Any, ...] = ()
+    donated: tuple[bool, ...] = ()
     slices: dict[Buffer, Slice] = field(default_factory=dict)
     arena_bytes: int = 0
     lower_bound_bytes: int = 0
