@@ -151,11 +151,15 @@ _HINT_NUMPY = "use the function of braze.numpy in place of NumPy's."
 
 
 class Context(threading.local):
-    """The active traces of a thread, innermost last, and the innermost staging trace."""
+    """The active traces of a thread, innermost last, and the innermost staging trace.
+
+    `source` is the user's line while an operation is replayed or transformed on its behalf, else None.
+    """
 
     def __init__(self) -> None:
         self.stack: list[Trace] = []
         self.dynamic: Trace | None = None
+        self.source: Source | None = None
 
 
 CONTEXT = Context()
@@ -239,7 +243,7 @@ def bind(op: Op, *args: Any, **attrs: Any) -> Any:
             results = _EAGER[0](op, args, attrs)
     except BrazeError as error:
         if error.source is None:
-            error.source = user_source()
+            error.source = context.source or user_source()
         raise
     return results if op.multiple_results else results[0]
 
