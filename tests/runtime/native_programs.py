@@ -121,14 +121,14 @@ def add_one(target: Target, blocks: int, *, parallel: bool = True) -> Executable
 def count(target: Target) -> Executable:
     scalar = TensorType((), I64)
     image = engine.compile_object(COUNT, target)
-    return Executable(image, Signature("count", (scalar,), (scalar,), arena_bytes=8, loops=True))
+    return Executable(image, Signature("count", (scalar,), (scalar,), arena_bytes=5000, loops=True))
 
 
 def call_back(target: Target, function: object) -> Executable:
     scalar = TensorType((), I32)
     image = engine.compile_object(CALL_BACK, target)
     callback = HostCallback(function, (scalar,), (scalar,))  # type: ignore[arg-type]
-    return Executable(image, Signature("call_back", (scalar,), (scalar,), arena_bytes=4), [callback])
+    return Executable(image, Signature("call_back", (scalar,), (scalar,), arena_bytes=5000), [callback])
 
 
 def check_add_one(program: Executable, seed: int = 0) -> None:

@@ -1,6 +1,6 @@
 """The allocator from Python: blocks of memory, and arrays that give theirs back when they die.
 
-The work is done in native code (`services_ir`, the heap), which the call path shares. First touch of fresh
+The work is done in native code (`heap_ir`), which the call path shares. First touch of fresh
 pages costs ten times the work of an elementwise kernel, so blocks are kept and reused: a freed block goes to
 the list of its size class, up to a cap of a quarter of the memory; beyond it the class that has been idle
 longest gives back to the system. Blocks of 4 MB and more are aligned to 2 MB and ask for huge pages.

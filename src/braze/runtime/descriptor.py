@@ -6,8 +6,8 @@ from `Executable.run`, and the machine-code dispatcher, which holds descriptors 
     i32 @braze_call(ptr descriptor, ptr inputs, ptr outputs)
 
 `inputs` and `outputs` are arrays of data pointers. The caller holds the GIL and gets it back; in between it
-is released if `RELEASES_GIL` is set. `braze_call` leases arena and scratch from the allocator, builds the
-context and calls the entry.
+is released if `RELEASES_GIL` is set. `braze_call` leases arena and scratch from the allocator (up to 2 KB lie
+on its stack), builds the context and calls the entry.
 
 | status | means | the caller |
 |---|---|---|

@@ -1,6 +1,6 @@
 """The thread pool: daemon threads of Python that live in native code.
 
-The pool itself is native (`services_ir`). Python starts the threads, since `threading` is the one way to do
+The pool itself is native (`pool_ir`). Python starts the threads, since `threading` is the one way to do
 that on every system: each enters `braze_pool_worker` through `ctypes`, which releases the GIL, and never comes
 back; at exit it sleeps or spins outside Python, so the interpreter can end at any moment.
 
@@ -17,8 +17,8 @@ import threading
 from typing import Any
 
 from braze import knobs
+from braze.runtime.pool_ir import MAX_WORKERS
 from braze.runtime.services import Services, services
-from braze.runtime.services_ir import MAX_WORKERS
 
 _LOCK = threading.Lock()
 _STARTED: list[Services] = []
