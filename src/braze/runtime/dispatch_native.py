@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,9 +98,6 @@ class FunctionFields:
             header + 8 * i for i in range(7)
         )
         self.size = header + 56
-
-
-# Code. ----------------------------------------------------------------------------------------------
 
 
 def emit(module: Module, at: Layout) -> None:
@@ -367,7 +365,7 @@ def _leaf_test(
     passes(f.load("ptr", value, array.data))
 
     f.start(other)
-    cases = {k: f.label() for k in Kind if k is not Kind.ARRAY}
+    cases: dict[Kind, str] = {k: f.label() for k in Kind if k is not Kind.ARRAY}
     what = f.load("ptr", leaf, _offset(_Leaf, "what"))
     size = f.load("i64", leaf, _offset(_Leaf, "size"))
     _switch(f, f.load("i64", leaf), miss, {int(k): label for k, label in cases.items()})
@@ -791,9 +789,6 @@ def _emit_functions(module: Module, at: Layout, fields: FunctionFields) -> None:
     f.ret(keep)
 
 
-# Tables. --------------------------------------------------------------------------------------------
-
-
 class _Tables:
     """One entry as machine code reads it, and all that it points to."""
 
@@ -878,8 +873,6 @@ class _Tables:
 
 
 def _interned(names: tuple[str, ...]) -> tuple[str, ...]:
-    import sys
-
     return tuple(map(sys.intern, names))
 
 

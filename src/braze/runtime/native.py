@@ -7,6 +7,7 @@ with the runtime's services by name.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,11 +61,10 @@ def text(at: Layout) -> str:
 
 
 def _numpy_functions() -> dict[str, int]:
-    from numpy._core import _multiarray_umath
-
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = pointer(_multiarray_umath._ARRAY_API, None)
+    module = importlib.import_module("numpy._core._multiarray_umath")
+    table = pointer(module._ARRAY_API, None)
     return {name: ctypes.c_size_t.from_address(table + 8 * row).value for name, row in _NUMPY_ROWS.items()}
 
 

@@ -36,19 +36,20 @@ class Reference:
         self.value = value
 
 
-Program: TypeAlias = tuple["int | Reference", ...]
+Program: TypeAlias = tuple[Any, ...]
+"""Words: numbers, and references to objects."""
 
 
 def arguments(trees: tuple[PyTreeDef, ...]) -> Program | None:
     """The program that takes one call's arguments apart, or None where a container is of another kind."""
-    words: list[int | Reference] = []
+    words: list[Any] = []
     for tree in trees:
         if not _arguments(tree, words):
             return None
     return tuple(words)
 
 
-def _arguments(tree: PyTreeDef, words: list[int | Reference]) -> bool:
+def _arguments(tree: PyTreeDef, words: list[Any]) -> bool:
     keys: list[Any] = []  # keys of children yet to come, the next one last; None where there is no key
     for container, arity, aux in tree.nodes:
         key = keys.pop() if keys else None
@@ -68,7 +69,7 @@ def _arguments(tree: PyTreeDef, words: list[int | Reference]) -> bool:
     return True
 
 
-def _kind(container: Any, aux: Any) -> tuple[int | Reference, ...] | None:
+def _kind(container: Any, aux: Any) -> Program | None:
     if container is None:
         return (LEAF,)
     if container.cls is tuple and aux is not None:
@@ -79,7 +80,7 @@ def _kind(container: Any, aux: Any) -> tuple[int | Reference, ...] | None:
 
 def results(tree: PyTreeDef) -> Program:
     """The program that builds the result of a call; every structure has one."""
-    words: list[int | Reference] = []
+    words: list[Any] = []
     keys: list[Any] = []
     for container, arity, aux in tree.nodes:
         key = keys.pop() if keys else None
@@ -94,6 +95,7 @@ def results(tree: PyTreeDef) -> Program:
                     children = tuple(Reference(k) for k in aux)
                 words += [head, arity]
             case _:
+                assert container is not None, "a leaf is of a kind of its own"
                 words += [CALL, Reference(container.unflatten), Reference(aux), arity]
         keys.extend(reversed(children))
     return tuple(words)

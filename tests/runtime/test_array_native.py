@@ -1,0 +1,188 @@
+"""What machine code knows of this interpreter, and what happens where it knows too little."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from call_programs import array, entry, function, using, values
+
+from braze import knobs
+from braze.runtime import array as arrays
+from braze.runtime import dispatch, gate, layout, native
+from braze.runtime.irtext import Module
+
+
+def test_this_interpreter_passes_the_self_test() -> None:
+    assert layout.unsupported() is None and layout.check(layout.layout()) is None
+    assert native.why_not() is None
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(layout.Layout)])
+def test_the_self_test_sees_every_wrong_offset(name: str) -> None:
+    if name == "list_items":
+        pytest.skip("a wrong pointer would be followed")
+    right = layout.layout()
+    shift = 8 if name in ("dims", "strides") else -8
+    wrong = dataclasses.replace(right, **{name: getattr(right, name) + shift})
+    if name in ("dims", "strides"):  # pointers too: exchange them, as both lead to readable memory
+        wrong = dataclasses.replace(right, dims=right.strides, strides=right.dims)
+    assert layout.check(wrong) is not None
+
+
+FALLBACK = """
+import braze.runtime.{module} as module
+{patch}
+from braze.runtime import array, dispatch, native
+import numpy as np
+assert native.load() is None
+made = array.from_numpy(np.arange(3.0), copy=True)
+assert array.implementation().name == dispatch.implementation().name == "python"
+assert array.to_numpy(made).tolist() == [0, 1, 2]
+f = dispatch.make_function(lambda x: x, lambda x: x)
+assert f(made) is made
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "patch"),
+    [
+        ("layout", "module._check_numbers = lambda at: 'the value of a float'"),
+        ("layout", "module.sysconfig.get_config_var = lambda name: name == 'Py_GIL_DISABLED'"),
+        ("layout", "module.sys = type('sys', (), {'implementation': type('i', (), {'name': 'pypy'})})"),
+        ("array", "import sys; sys.modules['llvmlite'] = None"),
+    ],
+    ids=["unknown layout", "free-threaded", "another interpreter", "no llvmlite"],
+)
+def test_python_takes_over(module: str, patch: str) -> None:
+    run(FALLBACK.format(module=module, patch=patch))
+
+
+def run(code: str, **variables: str) -> str:
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__), **variables},
+    )
+    assert made.returncode == 0, (made.returncode, made.stderr)
+    assert not made.stderr, made.stderr
+    return made.stdout
+
+
+EXIT = """
+import atexit, sys, threading, weakref
+import numpy as np
+from call_programs import array, entry, function, values
+from braze.runtime import array as arrays
+
+x = arrays.from_numpy(np.ones(1000, np.float32), copy=True)
+f = function(entry(array(1, 2, 3, 4)))
+f.cycle = f, x
+
+class Late:
+    def __init__(self):
+        self.array, self.function, self.view = array(1, 2, 3, 4), f, np.asarray(x)
+
+    def __del__(self):
+        result = self.function(self.array)
+        result.aval.shape, self.view.tobytes()
+
+def last():
+    assert values(f(array(1, 2, 3, 4))) == [2, 3, 4, 5]
+
+atexit.register(last)
+late, sys.late = Late(), Late()
+threading.Thread(target=lambda: [f(array(1, 2, 3, 4)) for _ in range(100000)], daemon=True).start()
+import builtins
+builtins.kept = [arrays.to_numpy(array(1)), f, Late()]
+print("end", flush=True)
+"""
+
+
+def test_the_interpreter_ends_cleanly() -> None:
+    for _ in range(20):
+        assert run(EXIT) == "end\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_calls_go_on_after_a_fork() -> None:
+    with using("native"):
+        x = array(1, 2, 3, 4)
+        made = function(entry(x))
+        inside, leave = threading.Event(), threading.Event()
+
+        def other() -> None:
+            with knobs.config(x64=True):
+                inside.set()
+                leave.wait()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait()
+        assert gate.WORDS.mode == 1
+        child = os.fork()
+        if child == 0:
+            # The thread under other settings does not exist here, so the gate is open again.
+            good = gate.WORDS.mode == 0 and values(made(x)) == [2, 3, 4, 5]
+            os._exit(0 if good else 1)
+        leave.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0 and values(made(x)) == [2, 3, 4, 5]
+
+
+def test_the_code_is_made_once_for_threads_that_ask_together() -> None:
+    assert (
+        run(
+            """
+import threading
+from braze.runtime import native
+found = []
+threads = [threading.Thread(target=lambda: found.append(native.load())) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(set(map(id, found))), found[0] is not None)
+"""
+        )
+        == "1 True\n"
+    )
+
+
+def test_importing_arrays_and_calls_imports_no_llvm() -> None:
+    out = run("import sys; from braze.runtime import array, dispatch, gate; print('llvmlite' in sys.modules)")
+    assert out == "False\n"
+
+
+def test_the_code_holds_no_address() -> None:
+    text = native.text(layout.layout())
+    assert "inttoptr" not in text
+    for value in (*native.OBJECTS.values(), np.add):
+        assert str(id(value)) not in text
+
+
+def test_functions_may_be_called_before_they_are_written() -> None:
+    module = Module()
+    f = module.function("first", "void")
+    f.call("void", "second")
+    f.call("ptr", "outside", "i64 1")
+    f.ret()
+    g = module.function("second", "void")
+    g.ret()
+    assert "declare ptr @outside(i64)" in module.text() and "declare void @second" not in module.text()
+
+
+def test_arrays_of_the_other_type_take_the_slow_way() -> None:
+    with using("native"):
+        made = function(entry(array(1, 2, 3, 4)))
+    with using("python"):
+        x = array(1, 2, 3, 4)
+    assert made(x) == "slow"
+    kinds: list[Any] = list(arrays.array_types())
+    assert len(kinds) == 2 and dispatch.is_function(made)
