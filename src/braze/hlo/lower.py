@@ -14,7 +14,7 @@ equation (measured in benchmarks).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,12 +177,16 @@ class LoweringBuilder(Builder):
         """A builder for a region inside this one; it may use values of this one."""
         return LoweringBuilder(self.scope, self.source)
 
-    def subregion(self, closed: ClosedJaxpr) -> Region:
-        """A region with the jaxpr's inputs as parameters; it may use values of this builder."""
+    def region(self, types: Sequence[TensorType], body: Callable[..., Sequence[Value]]) -> Region:
+        """A region that `body(inner_builder, *parameters)` writes; it may use values of this builder."""
         inner = LoweringBuilder(self.scope, self.source)
-        parameters = [Value(t.strong) for t in closed.in_avals]
-        results = inner.run(closed.jaxpr, closed.consts, parameters)
+        parameters = [Value(t.strong) for t in types]
+        results = body(inner, *parameters)
         return Region(parameters, inner.instructions, results)
+
+    def subregion(self, closed: ClosedJaxpr) -> Region:
+        """A region that does what the jaxpr does, with its inputs as parameters."""
+        return self.region(closed.in_avals, lambda inner, *values: inner.inline(closed, *values))
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The name of a private function made of the jaxpr; the same jaxpr is made once."""

@@ -45,7 +45,7 @@ def parse(text: str) -> Module:
     >>> m.main.region.parameters[0].type
     f32[3]
     """
-    import braze.ops  # noqa: F401  (fills the table of operations)
+    import braze.ops.fusion  # noqa: F401  (with its package, fills the table of operations)
 
     return _Parser(text).module()
 

@@ -134,7 +134,7 @@ def from_text(
         elif "." not in text and text not in IGNORED:
             return found, text
     for name in known:
-        if name in _FROM_RESULTS and results:
+        if name in _FROM_RESULTS and (results or name == "result_types"):
             found[name] = _FROM_RESULTS[name](results)
     if hlo == "compare" and "compare_type" not in found and operands:
         found["compare_type"] = compare_type(operands[0].dtype)
