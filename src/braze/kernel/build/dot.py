@@ -134,5 +134,3 @@ class _Tiled(Schedule):
         for env_row in envs:
             for k, root in enumerate(self.graph.results):
                 self.store(k, root, env_row)
-
-

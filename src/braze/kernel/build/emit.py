@@ -187,6 +187,13 @@ class Emitter(Builder):
                 self._note_range(opcode, operands, result)
         return result
 
+    def lift(self, value: Any, dtype: DType) -> Operand:
+        return value if type(value) is Affine else super().lift(value, dtype)
+
+    def clamp_index(self, index: Any, size: int) -> Any:
+        """The index itself: loads outside an axis are masked off, so address arithmetic stays affine."""
+        return index if type(index) is Affine else super().clamp_index(index, size)
+
     def cast(self, value: Operand, dtype: DType) -> Operand:
         if type(value) is Affine:
             if dtype == I64:
@@ -537,7 +544,11 @@ class Emitter(Builder):
             return
         numbers = {s.number for s, c in index[row.position].terms if c == 1}
         for sweep in self.sweeps:
-            if numbers & sweep.symbols and len(index[row.position].terms) <= 2 and sweep.size == row.memory.size:
+            if (
+                numbers & sweep.symbols
+                and len(index[row.position].terms) <= 2
+                and sweep.size == row.memory.size
+            ):
                 self.write(row.memory, (row.memory.size,), (index[row.position],), value)
                 sweep.fills.append((row, _outer(index, row.position)))
 
@@ -547,7 +558,9 @@ class Emitter(Builder):
         for instruction in region.instructions:
             attrs = instruction.attrs
             if instruction.op.hlo == "constant":
-                values[instruction.result] = constant(instruction.result.type.dtype, attrs["value"].reshape(-1)[0])
+                values[instruction.result] = constant(
+                    instruction.result.type.dtype, attrs["value"].reshape(-1)[0]
+                )
                 continue
             operands = [values[v] for v in instruction.operands]
             if instruction.op.hlo in ("broadcast_in_dim", "reshape"):

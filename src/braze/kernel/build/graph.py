@@ -207,11 +207,7 @@ class Graph:
 
     def _collapse(self) -> None:
         sequences = [
-            [
-                (i, self._find(a))
-                for i, a in enumerate(self._axes[node.number])
-                if node.type.shape[i] != 1
-            ]
+            [(i, self._find(a)) for i, a in enumerate(self._axes[node.number]) if node.type.shape[i] != 1]
             for node in self.nodes
         ]
         follows = self._mergeable(sequences)

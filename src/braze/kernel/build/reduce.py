@@ -310,7 +310,9 @@ class Pass:
         reduction = self.reductions[0]
 
         def worth(k: int) -> tuple[int, int, int]:
-            last = sum(1 for x, p in zip(reduction.inputs, reduction.picks, strict=True) if p and p[-1] == ("k", k))
+            last = sum(
+                1 for x, p in zip(reduction.inputs, reduction.picks, strict=True) if p and p[-1] == ("k", k)
+            )
             return (min(self.sizes[k], self.e.lanes), last, k)
 
         return max(range(len(self.sizes)), key=worth)
@@ -414,7 +416,10 @@ class Pass:
                 stepped = self._axes(depth + 1, carried)
                 if lanes.mask is None:
                     return stepped
-                return [e.compute("select", lanes.mask, new, old) for new, old in zip(stepped, carried, strict=True)]
+                return [
+                    e.compute("select", lanes.mask, new, old)
+                    for new, old in zip(stepped, carried, strict=True)
+                ]
         index = e.index_of(base, size, sweep)
         width = self._tree_width(size, depth)
         if width > 1:

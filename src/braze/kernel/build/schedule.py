@@ -116,7 +116,9 @@ class Schedule:
     def declare(self) -> None:
         """A memory per operand that is used, `inout` for those that a result overwrites; then the results."""
         overwritten = {update.operands[0].number for update in self.windows.values()}
-        used = {x.number for n in self.graph.nodes for x in n.operands} | {r.number for r in self.graph.results}
+        used = {x.number for n in self.graph.nodes for x in n.operands} | {
+            r.number for r in self.graph.results
+        }
         for k, node in enumerate(self.graph.parameters):
             if node.number in used:
                 space = "inout" if node.number in overwritten else "in"

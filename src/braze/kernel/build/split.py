@@ -49,7 +49,9 @@ def split(region: Region, name: str, target: Target, build: Build) -> Built | No
         schedule.write_nest(plans[0], 1)
     ops = tuple(r.instruction.op.title for r in graph.reductions)
     first = schedule.finish(schedule.parts, ops)
-    types = tuple(TensorType((schedule.parts, *r.nodes[0].type.shape), r.nodes[0].dtype) for r in graph.reductions)
+    types = tuple(
+        TensorType((schedule.parts, *r.nodes[0].type.shape), r.nodes[0].dtype) for r in graph.reductions
+    )
     combination = build(_combination(region, graph, types), f"{name}_combine", target)
     count = len(region.parameters)
     second = [
@@ -139,7 +141,9 @@ def _combination(region: Region, graph: Graph, types: tuple[TensorType, ...]) ->
     """The region with every reduction taken over its partial results."""
     parameters = [*(Value(t) for t in region.parameter_types), *(Value(t) for t in types)]
     values: dict[Value, Value] = dict(zip(region.parameters, parameters, strict=False))
-    partials = dict(zip((r.instruction for r in graph.reductions), parameters[len(region.parameters) :], strict=True))
+    partials = dict(
+        zip((r.instruction for r in graph.reductions), parameters[len(region.parameters) :], strict=True)
+    )
     needed = _needed(region, set(partials))
     b = Builder()
     for instruction in region.instructions:

@@ -1,0 +1,522 @@
+"""What fusion knows of the kernels to be, and whether an instruction may join one.
+
+A `Cluster` is a set of instructions that become one kernel. Its *axes* are numbers: those of its results
+first, then the reduced ones. Every value inside that follows them axis by axis has a tuple of them (-1 for
+axes of size 1); values behind index maps have none. *Rows* are the axes that its reductions keep: a kernel
+runs over them outside and passes over the others once for each reduction and once for the results.
+
+The rules, each of which gives its name and reason to the decision record:
+
+| rule | fuses |
+|---|---|
+| `elementwise` | a producer computed where it is used |
+| `broadcast` | the same through a broadcast, if it is not computed again and again |
+| `index map` | a producer read through slices, pads, concatenations |
+| `epilogue` | a reduction or dot into the elementwise work on its result |
+| `rows` | a reduction into work over the same rows |
+| `nested` | a short reduction inside the pass of another |
+| `multiple results` | a producer whose value others need too |
+| `duplicate` | a cheap producer into each of several kernels |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from braze.hlo.ir import Instruction, Value
+from braze.ops.table import IndexMap
+from braze.target import Target
+
+Axes = tuple[int, ...]
+
+MOST_OPERATIONS = 600
+"""Vector operations of one kernel; code generation costs about 4 ms per 40 of them."""
+TRANSCENDENTAL_OPERATIONS = 30
+"""Vector operations of a sine or an exponential."""
+EXPENSIVE = 8
+"""Vector operations from which on computing a value again costs more than keeping it."""
+MOST_NESTING = 12
+"""Index maps and reductions in a chain of one kernel; building a kernel nests where they do."""
+SHORT_AXIS = 64
+"""A nested reduction longer than this is a kernel of its own."""
+SMALL_BYTES = 256 << 10
+"""Work on so little data is fastest on one thread, however it is arranged."""
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """Instructions that become one kernel.
+
+    Attributes:
+        number: in order of creation.
+        members: positions of the instructions in the region.
+        results: values that leave the kernel.
+        domain: shape of the first result.
+        axes: per value the axes it follows; None behind index maps.
+        inputs: per reduction and operand the axes of what is reduced.
+        factor: per value how often an element of it is computed at most.
+        sweeps: per value the passes that need it; -1 is the pass that writes results.
+        sizes: length of every axis.
+        rows: the axes that its reductions keep, None as long as it has none.
+        nesting: per value the index maps and reductions between it and a result.
+        updated: operands that a result overwrites, with the update. Its domain is then the window's.
+    """
+
+    number: int
+    domain: tuple[int, ...]
+    kind: str = "loop"
+    members: list[int] = field(default_factory=list)
+    results: dict[Value, None] = field(default_factory=dict)
+    axes: dict[Value, Axes | None] = field(default_factory=dict)
+    inputs: dict[tuple[Instruction, int], Axes] = field(default_factory=dict)
+    factor: dict[Value, int] = field(default_factory=dict)
+    sweeps: dict[Value, frozenset[int]] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
+    rows: frozenset[int] | None = None
+    nesting: dict[Value, int] = field(default_factory=dict)
+    updated: dict[Value, Instruction] = field(default_factory=dict)
+    operations: int = 0
+    first: int = 0
+    last: int = 0
+
+    @property
+    def result_axes(self) -> frozenset[int]:
+        return frozenset(i for i, n in enumerate(self.domain) if n != 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a producer may join, by which rule, and why (not)."""
+
+    fused: bool
+    rule: str
+    reason: str
+    axes: Axes | None = None
+    factor: int = 1
+    sweeps: frozenset[int] = frozenset()
+    nesting: int = 0
+
+
+def is_splat(instruction: Instruction) -> bool:
+    """Whether it is a constant with one value, which kernels take as an immediate."""
+    if instruction.op.hlo != "constant":
+        return False
+    value = instruction.attrs["value"]
+    return value.size == 1 or (value.size > 0 and value.strides == (0,) * value.ndim) or _one_value(value)
+
+
+def _one_value(value: np.ndarray[Any, Any]) -> bool:
+    flat = value.reshape(-1)
+    return value.size > 1 and bool(
+        (flat.view(np.uint8).reshape(value.size, -1) == flat[:1].view(np.uint8)).all()
+    )
+
+
+def writes_in_place(instruction: Instruction) -> bool:
+    """Whether it is an update that writes its window into memory that its operand leaves behind."""
+    if instruction.op.hlo != "dynamic_update_slice":
+        return False
+    producer = instruction.operands[0].producer
+    return producer is None or not is_splat(producer)
+
+
+def operations_of(instruction: Instruction) -> int:
+    """Vector operations that an instruction becomes, roughly."""
+    if instruction.op.hlo in ("broadcast_in_dim", "reshape", "transpose", "constant"):
+        return 0
+    if instruction.op.hlo in ("reduce", "dot_general"):
+        return 6 + sum(len(r.instructions) for r in instruction.regions)
+    if not instruction.results or instruction.results[0].type.size == 0:
+        return 1
+    cost = instruction.op.cost(*[v.type for v in instruction.operands], **instruction.attrs)
+    heavy = math.ceil(cost.transcendentals / instruction.results[0].type.size)
+    # An index map computes addresses and masks besides.
+    maps = 4 * len(instruction.operands) if isinstance(instruction.op.kernel, IndexMap) else 0
+    return 1 + maps + heavy * TRANSCENDENTAL_OPERATIONS
+
+
+def is_vector_dot(instruction: Instruction) -> bool:
+    """Whether a dot has nothing left on one side, so that it is a product and a sum along rows."""
+    if instruction.op.hlo != "dot_general":
+        return False
+    attrs = instruction.attrs
+    for side, operand in zip(("lhs", "rhs"), instruction.operands, strict=True):
+        taken = {*attrs[f"{side}_batching_dimensions"], *attrs[f"{side}_contracting_dimensions"]}
+        if all(n == 1 for i, n in enumerate(operand.type.shape) if i not in taken):
+            return True
+    return False
+
+
+def operand_axes(cluster: Cluster, consumer: Instruction, position: int) -> Axes | None:
+    """The axes that an operand follows inside a cluster, from its consumer's."""
+    operand = consumer.operands[position].type
+    result = cluster.axes.get(consumer.results[0])
+    name = consumer.op.hlo
+    if name == "reduce" or name == "dot_general":
+        return cluster.inputs.get((consumer, position), ())
+    if operand.ndim == 0:
+        return ()
+    if writes_in_place(consumer):
+        return result
+    if result is None or (isinstance(consumer.op.kernel, IndexMap) and name not in _MOVES):
+        return None
+    match name:
+        case "broadcast_in_dim":
+            targets = list(consumer.attrs["broadcast_dimensions"])
+        case "transpose":
+            permutation = list(consumer.attrs["permutation"])
+            targets = [permutation.index(i) for i in range(operand.ndim)]
+        case "reshape":
+            wide = [i for i, n in enumerate(consumer.results[0].type.shape) if n != 1]
+            if [n for n in operand.shape if n != 1] != [consumer.results[0].type.shape[i] for i in wide]:
+                return None
+            counted = iter(wide)
+            return tuple(result[next(counted)] if n != 1 else -1 for n in operand.shape)
+        case _:
+            return result
+    return tuple(result[t] if n != 1 else -1 for t, n in zip(targets, operand.shape, strict=True))
+
+
+_MOVES = ("broadcast_in_dim", "transpose", "reshape")
+
+
+def judge(
+    cluster: Cluster, producer: Instruction, consumers: list[tuple[Instruction, int]], target: Target
+) -> Verdict:
+    """Whether a producer, used by these operands of instructions in the cluster, may be computed there."""
+    if cluster.operations + operations_of(producer) > MOST_OPERATIONS:
+        return Verdict(False, "size", f"the kernel has {cluster.operations} vector operations already")
+    for consumer, position in consumers:
+        refusal = _refused_by(cluster, consumer, position, producer)
+        if refusal is not None:
+            return refusal
+    place = _place(cluster, consumers)
+    if not all(_reads_what_it_writes(cluster, producer, v, place) for v in producer.operands):
+        return Verdict(False, "update", "it reads memory that the kernel overwrites")
+    if place.nesting > MOST_NESTING:
+        return Verdict(False, "nesting", f"{place.nesting} index maps or reductions would nest")
+    if producer.op.hlo == "dot_general" and not is_vector_dot(producer):
+        return _judge_dot(cluster, producer, place)
+    if producer.op.hlo in ("reduce", "dot_general"):
+        return _judge_reduction(cluster, producer, place, target)
+    return _judge_elementwise(cluster, producer, place)
+
+
+def _refused_by(
+    cluster: Cluster, consumer: Instruction, position: int, producer: Instruction
+) -> Verdict | None:
+    name = consumer.op.hlo
+    if name == "dot_general" and not is_vector_dot(consumer):
+        return Verdict(False, "dot operand", "a product reads each element many times")
+    if position == 0 and writes_in_place(consumer):
+        return Verdict(False, "update", "the operand is updated in place")
+    if name == "concatenate" and operations_of(producer) >= EXPENSIVE:
+        return Verdict(False, "concatenate", "every part would be computed at every element")
+    return None
+
+
+def _reads_what_it_writes(cluster: Cluster, producer: Instruction, operand: Value, place: Verdict) -> bool:
+    """Whether an operand may be read in a kernel that overwrites it: only the element to be written."""
+    update = cluster.updated.get(operand)
+    return update is None or (
+        producer.op.hlo == "dynamic_slice"
+        and producer.operands[1:] == update.operands[2:]
+        and producer.result.type is update.operands[1].type
+        and place.axes == cluster.axes[update.result]
+    )
+
+
+def _place(cluster: Cluster, consumers: list[tuple[Instruction, int]]) -> Verdict:
+    """Where the value is needed: its axes, how often an element is computed, by which passes."""
+    demands: dict[Axes | None, int] = {}
+    unknown = 0
+    sweeps: set[int] = set()
+    nesting = 0
+    maps = False
+    for consumer, position in consumers:
+        result = consumer.results[0]
+        axes = operand_axes(cluster, consumer, position)
+        factor = cluster.factor.get(result, 1)
+        if axes is None:
+            unknown += factor
+        else:
+            demands[axes] = max(demands.get(axes, 0), factor)
+        is_map = (
+            isinstance(consumer.op.kernel, IndexMap)
+            and consumer.op.hlo not in _MOVES
+            and not writes_in_place(consumer)
+        )
+        reduces = consumer.op.hlo in ("reduce", "dot_general")
+        maps = maps or is_map
+        nesting = max(nesting, cluster.nesting.get(result, 0) + (is_map or reduces))
+        if reduces:
+            sweeps.add(_sweep_of(cluster, consumer))
+        else:
+            sweeps |= cluster.sweeps.get(result, frozenset((-1,)))
+    known = unknown == 0 and len(demands) == 1
+    axes = next(iter(demands)) if known else None
+    return Verdict(
+        True,
+        "index map" if maps else "elementwise",
+        "",
+        axes,
+        unknown + sum(demands.values()),
+        frozenset(sweeps),
+        nesting,
+    )
+
+
+def _sweep_of(cluster: Cluster, reduction: Instruction) -> int:
+    """Reductions over the same axes that do not need each other share a pass; told apart by their nesting."""
+    return cluster.nesting.get(reduction.results[0], 0)
+
+
+def _judge_elementwise(cluster: Cluster, producer: Instruction, place: Verdict) -> Verdict:
+    result = producer.results[0].type
+    again = place.factor * _hidden_repeats(cluster, place.axes)
+    if operations_of(producer) >= EXPENSIVE and again > 1 and result.size > 1:
+        return Verdict(
+            False, place.rule, f"{producer.op.title} would be computed {again} times for each element"
+        )
+    if again > 64 and operations_of(producer) > 0 and result.size > 1:
+        return Verdict(False, place.rule, f"it would be computed {again} times for each element")
+    rule = "broadcast" if producer.op.hlo == "broadcast_in_dim" else place.rule
+    return Verdict(
+        True, rule, "computed where it is used", place.axes, place.factor, place.sweeps, place.nesting
+    )
+
+
+def _hidden_repeats(cluster: Cluster, axes: Axes | None) -> int:
+    """How often a value that lacks outer axes is computed again; along rows alone it is computed once."""
+    if axes is None:
+        return 1
+    mine = {a for a in axes if a >= 0}
+    last = max(cluster.result_axes, default=-1)
+    outer = cluster.rows if cluster.rows is not None else cluster.result_axes - {last}
+    if mine <= outer:
+        return 1
+    return math.prod(cluster.sizes[a] for a in outer - mine)
+
+
+def _judge_dot(cluster: Cluster, producer: Instruction, place: Verdict) -> Verdict:
+    if cluster.rows is not None or cluster.kind != "loop":
+        return Verdict(False, "epilogue", f"the kernel is one of kind {cluster.kind} already")
+    if place.axes != tuple(range(len(cluster.domain))) or producer.results[0].type.shape != cluster.domain:
+        return Verdict(False, "epilogue", "the product is not used element by element")
+    return Verdict(True, "epilogue", "applied to the product in registers", place.axes, 1, place.sweeps, 1)
+
+
+def _judge_reduction(cluster: Cluster, producer: Instruction, place: Verdict, target: Target) -> Verdict:
+    if cluster.kind == "dot":
+        return Verdict(False, "rows", "the kernel is a product")
+    if place.axes is None or len(set(place.axes) - {-1}) != sum(a >= 0 for a in place.axes):
+        return Verdict(False, "rows", "its result is read through an index map")
+    kept = frozenset(a for a in place.axes if a >= 0)
+    reduced = math.prod(_reduced_sizes(producer))
+    whole = max(v.type.nbytes for v in producer.operands)
+    fits = whole // max(1, math.prod(cluster.sizes[a] for a in kept)) <= target.l2_bytes // 2
+    if cluster.rows is not None and kept > cluster.rows:
+        if reduced > SHORT_AXIS or place.factor > 1 or len(place.sweeps) > 1:
+            return Verdict(False, "nested", f"a pass of {reduced} terms would run inside another")
+        return _accepted("nested", "a short sum inside the pass of another", place)
+    if cluster.rows is not None and kept != cluster.rows:
+        return Verdict(False, "rows", "it keeps other axes than the reductions of the kernel")
+    dependent = place.sweeps != {-1} or kept != cluster.result_axes
+    if not kept and dependent and whole > SMALL_BYTES:
+        return Verdict(False, "rows", "one row of all the data is shared out better in parts")
+    if dependent and not fits and math.prod(cluster.sizes[a] for a in kept) < 4 * target.cores:
+        return Verdict(False, "rows", "a row is larger than the cache")
+    if not dependent:
+        return _accepted("epilogue", "applied to the reduced value", place)
+    return _accepted("rows", "one pass after another over rows that stay in the cache", place)
+
+
+def _accepted(rule: str, reason: str, place: Verdict) -> Verdict:
+    return Verdict(True, rule, reason, place.axes, place.factor, place.sweeps, place.nesting)
+
+
+def _reduced_sizes(reduction: Instruction) -> list[int]:
+    shape = reduction.operands[0].type.shape
+    name = "dimensions" if reduction.op.hlo == "reduce" else "lhs_contracting_dimensions"
+    return [shape[d] for d in reduction.attrs[name]]
+
+
+# Joining ------------------------------------------------------------------------------------------
+
+
+def join(cluster: Cluster, producer: Instruction, position: int, verdict: Verdict) -> None:
+    """Make the producer a member, as the verdict says."""
+    cluster.members.append(position)
+    cluster.first = min(cluster.first, position)
+    cluster.last = max(cluster.last, position)
+    cluster.operations += operations_of(producer)
+    for result in producer.results:
+        cluster.axes[result] = verdict.axes
+        cluster.factor[result] = verdict.factor
+        cluster.sweeps[result] = verdict.sweeps
+        cluster.nesting[result] = verdict.nesting
+    if producer.op.hlo in ("reduce", "dot_general"):
+        _open_reduction(cluster, producer, verdict)
+    elif writes_in_place(producer):
+        cluster.kind = "update"
+        cluster.updated[producer.operands[0]] = producer
+
+
+def _open_reduction(cluster: Cluster, reduction: Instruction, verdict: Verdict) -> None:
+    """Give the reduced axes their numbers, and with them the axes of what is reduced."""
+    assert verdict.axes is not None, "a reduction is fused only where its axes are known"
+    if reduction.op.hlo == "dot_general" and not is_vector_dot(reduction):
+        cluster.kind = "dot"
+        return
+    kept = frozenset(a for a in verdict.axes if a >= 0)
+    if cluster.rows is None:
+        cluster.rows = kept
+    if cluster.kind != "update":
+        cluster.kind = "reduce" if cluster.rows == cluster.result_axes else "row"
+    used: set[int] = set()
+    shared: dict[int, int] = {}
+    for k, (operand, roles) in enumerate(zip(reduction.operands, _roles(reduction), strict=False)):
+        axes = []
+        for size, (role, j) in zip(operand.type.shape, roles, strict=True):
+            if size == 1:
+                axes.append(-1)
+            elif role == "r":
+                axes.append(verdict.axes[j])
+            else:
+                if j not in shared:
+                    shared[j] = _reduced_axis(cluster, kept, size, used)
+                    used.add(shared[j])
+                axes.append(shared[j])
+        cluster.inputs[reduction, k] = tuple(axes)
+
+
+def _reduced_axis(cluster: Cluster, kept: frozenset[int], size: int, used: set[int]) -> int:
+    """The cluster's axis of that size that no reduction keeps, or a new one."""
+    rows = cluster.rows or frozenset()
+    for axis, known in enumerate(cluster.sizes):
+        if known == size and axis not in kept and axis not in rows and axis not in used:
+            return axis
+    cluster.sizes.append(size)
+    return len(cluster.sizes) - 1
+
+
+def _roles(reduction: Instruction) -> list[list[tuple[str, int]]]:
+    """Per reduced operand, per axis: ("r", axis of the result) or ("k", number of the reduced axis)."""
+    attrs = reduction.attrs
+    if reduction.op.hlo == "reduce":
+        dims = list(attrs["dimensions"])
+        kept = [i for i in range(reduction.operands[0].type.ndim) if i not in dims]
+        rank = reduction.operands[0].type.ndim
+        roles = [("k", dims.index(i)) if i in dims else ("r", kept.index(i)) for i in range(rank)]
+        return [roles] * (len(reduction.operands) // 2)
+    batch = len(attrs["lhs_batching_dimensions"])
+    free = batch
+    result: list[list[tuple[str, int]]] = []
+    for side, operand in zip(("lhs", "rhs"), reduction.operands, strict=True):
+        batching, contracting = attrs[f"{side}_batching_dimensions"], attrs[f"{side}_contracting_dimensions"]
+        mine: list[tuple[str, int]] = []
+        for i in range(operand.type.ndim):
+            if i in batching:
+                mine.append(("r", list(batching).index(i)))
+            elif i in contracting:
+                mine.append(("k", list(contracting).index(i)))
+            else:
+                mine.append(("r", free))
+                free += 1
+        result.append(mine)
+    return result
+
+
+def begin(number: int, root: Instruction, position: int) -> Cluster:
+    """A cluster of one instruction whose results leave it."""
+    domain = root.operands[1].type.shape if writes_in_place(root) else root.results[0].type.shape
+    cluster = Cluster(number, domain, sizes=list(domain), first=position, last=position)
+    axes = tuple(i if n != 1 else -1 for i, n in enumerate(domain))
+    if root.op.hlo in ("reduce", "dot_general"):
+        cluster.rows = None
+    join(cluster, root, position, Verdict(True, "root", "", axes, 1, frozenset((-1,)), 0))
+    for result in root.results:
+        cluster.results[result] = None
+    return cluster
+
+
+# Merging ------------------------------------------------------------------------------------------
+
+
+def axes_of(cluster: Cluster, uses: list[tuple[Instruction, int]]) -> Axes | None:
+    """The axes that a value follows in a cluster that reads it; None if it follows several or none."""
+    return _place(cluster, uses).axes
+
+
+def union(
+    home: Cluster, other: Cluster, mine: Axes | None, theirs: Axes | None, target: Target
+) -> dict[int, int] | None:
+    """How the axes of `other` become axes of `home`, if one kernel can do both; they share a value.
+
+    Args:
+        mine, theirs: the axes that the shared value follows in each.
+
+    Returns: axis of `other` to axis of `home`, new numbers past its last; None where they do not fit.
+    """
+    if mine is None or theirs is None or {home.kind, other.kind} & {"dot", "update"}:
+        return None
+    if home.operations + other.operations > MOST_OPERATIONS:
+        return None
+    axes = {t: m for m, t in zip(mine, theirs, strict=True) if t >= 0}
+    if len(set(axes.values())) != len(axes) or -1 in axes.values():
+        return None
+    fresh = len(home.sizes)
+    for axis, size in enumerate(other.sizes):
+        if axis not in axes and size != 1:
+            if axis in other.result_axes:
+                return None
+            axes[axis] = fresh
+            fresh += 1
+    results = [axes[a] for a in sorted(other.result_axes)]
+    rows = home.rows if other.rows is None else frozenset(axes[a] for a in other.rows)
+    if home.rows is not None and rows != home.rows:
+        return None
+    full = results == sorted(home.result_axes) and len(home.domain) == len(other.domain)
+    if not full and (rows is None or results != sorted(rows)):
+        return None
+    if rows is not None and rows != home.result_axes:
+        many = math.prod(home.sizes[a] for a in rows) >= 4 * target.cores
+        if not many and math.prod(home.domain) * 4 > SMALL_BYTES:
+            return None
+    return axes
+
+
+def absorb(home: Cluster, other: Cluster, axes: dict[int, int]) -> None:
+    """Make the members of `other` members of `home`, with their axes renamed."""
+    rename = {**axes, -1: -1}
+    sizes = {axes[a]: n for a, n in enumerate(other.sizes) if a in axes}
+    home.sizes.extend(sizes[a] for a in range(len(home.sizes), max(sizes, default=-1) + 1))
+
+    def renamed(old: Axes) -> Axes:
+        return tuple(rename.get(a, -1) for a in old)
+
+    for value, old in other.axes.items():
+        new = renamed(old) if old is not None else None
+        home.axes[value] = new if home.axes.get(value, new) == new else None
+    home.inputs.update({key: renamed(old) for key, old in other.inputs.items()})
+    for value, factor in other.factor.items():
+        home.factor[value] = max(factor, home.factor.get(value, 0))
+        home.sweeps[value] = home.sweeps.get(value, frozenset()) | other.sweeps[value]
+        home.nesting[value] = max(other.nesting[value], home.nesting.get(value, 0))
+    if other.rows is not None:
+        home.rows = frozenset(axes[a] for a in other.rows)
+        home.kind = "reduce" if home.rows == home.result_axes else "row"
+    gather(home, other)
+
+
+def gather(home: Cluster, other: Cluster) -> None:
+    """Take over members and results of a cluster; axes are not compared any more."""
+    home.members = list(dict.fromkeys([*home.members, *other.members]))
+    home.results.update(other.results)
+    home.updated.update(other.updated)
+    home.operations += other.operations
+    home.first, home.last = min(home.first, other.first), max(home.last, other.last)
