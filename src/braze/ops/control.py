@@ -91,13 +91,19 @@ def _jit_lower(b: Any, *values: Any, jaxpr: Any, name: str, inline: bool, **attr
     return b.emit_many(call_hlo, *values, callee=b.function(jaxpr, name))
 
 
+def _jit_jax(attrs: Any) -> dict[str, Any]:
+    """Name and jaxpr, and what is not the default."""
+    shown: dict[str, Any] = {"name": attrs["name"]}
+    if any(attrs["donated_invars"]):
+        shown["donated_invars"] = attrs["donated_invars"]
+    shown["jaxpr"] = attrs["jaxpr"]
+    return shown | {name: True for name in ("inline", "keep_unused") if attrs[name]}
+
+
 jit = region_primitive(
     "jit", _jit_infer, _jit_lower, jaxprs=("jaxpr",),
     attrs=("jaxpr", "name", "inline", "donated_invars", "keep_unused"),
-    jax_attrs=lambda a: {"name": a["name"], "jaxpr": a["jaxpr"]}
-    | ({"inline": True} if a["inline"] else {})
-    | ({"donated_invars": a["donated_invars"]} if any(a["donated_invars"]) else {})
-    | ({"keep_unused": True} if a["keep_unused"] else {}),
+    jax_attrs=_jit_jax,
 )  # fmt: skip
 
 

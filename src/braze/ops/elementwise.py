@@ -692,13 +692,14 @@ def convert(x: Array, dtype: DType) -> Array:
     """The values of x in another dtype.
 
     Floats round to nearest even and overflow to infinity; floats to integers truncate and saturate, NaN
-    gives 0; integers wrap; to bool is "not zero"; complex to real drops the imaginary part.
+    gives 0; integers wrap; complex to all else drops the imaginary part
+    first; to bool is "not zero".
     """
     with np.errstate(all="ignore"):
-        if dtype == BOOL:
-            return np.asarray(x != 0)
         if x.dtype in COMPLEX and dtype not in COMPLEX:
             x = x.real
+        if dtype == BOOL:
+            return np.asarray(x != 0)
         if x.dtype in FLOATS and dtype in INTEGERS:
             return _saturate(x.astype(np.float64), dtype)
         return x.astype(dtype)

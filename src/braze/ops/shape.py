@@ -213,7 +213,8 @@ broadcast_in_dim: Op = Op(
     jvp=LINEAR, transpose=_broadcast_in_dim_transpose, batch=_broadcast_in_dim_batch,
     kernel=IndexMap(_broadcast_in_dim_kernel), cost=elementwise_cost("broadcast_in_dim", 0),
     samples=_broadcast_in_dim_samples, attrs=("shape", "broadcast_dimensions"),
-    jax_attrs=lambda a: {"broadcast_dimensions": a["broadcast_dimensions"], "shape": a["shape"]},
+    # As JAX prints it: the result type shows the shape.
+    jax_attrs=lambda a: {name: a[name] for name in ("broadcast_dimensions",) if a[name]},
 )  # fmt: skip
 
 
@@ -386,7 +387,7 @@ def _rev_samples() -> list[Sample]:
 
 rev: Op = Op(
     "rev", hlo="reverse",
-    infer=_rev_infer, numpy=lambda x, *, dimensions: np.flip(x, dimensions), error=EXACT,
+    infer=_rev_infer, numpy=lambda x, *, dimensions: np.asarray(np.flip(x, dimensions)), error=EXACT,
     jvp=LINEAR, transpose=lambda ct, x, **attrs: [rev(ct, **attrs)], batch=_rev_batch,
     kernel=IndexMap(_rev_kernel), cost=elementwise_cost("rev", 0), samples=_rev_samples,
     attrs=("dimensions",), jax_attrs=dict,
@@ -419,7 +420,7 @@ def _slice_infer(
 
 
 def _slice_numpy(x: Array, *, start_indices: Any, limit_indices: Any, strides: Any) -> Array:
-    return x[tuple(map(builtins.slice, start_indices, limit_indices, strides))]
+    return np.asarray(x[tuple(map(builtins.slice, start_indices, limit_indices, strides))])
 
 
 def _slice_transpose(
