@@ -51,7 +51,8 @@ module @forms attributes {a.b = [1, 2.500000e+00, "x\22y"], a.c, a.d = true, mhl
     %26 = "stablehlo.case"(%arg1) ({
       stablehlo.return %arg0 : tensor<4x6xf32>
     }, {
-      stablehlo.return %0 : tensor<4x6xf32>
+      %32 = func.call @f(%0) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+      stablehlo.return %32 : tensor<4x6xf32>
     }) : (tensor<i32>) -> tensor<4x6xf32>
     %27:2 = stablehlo.custom_call @foo.bar(%arg0, %arg1) {backend_config = "abc\0A\22q", has_side_effect = true} : (tensor<4x6xf32>, tensor<i32>) -> (tensor<f32>, tensor<f32>)
     stablehlo.custom_call @foo() : () -> ()

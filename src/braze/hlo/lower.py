@@ -264,6 +264,10 @@ class LoweringBuilder(Builder):
         return found
 
     def _captured(self, array: Any) -> Value:
-        if core.typeof(array).size > LARGEST_CONSTANT:
-            return self.scope.hidden(array)
-        return self.constant(np.asarray(array, core.typeof(array).dtype))
+        type = core.typeof(array).strong
+        if type.size <= LARGEST_CONSTANT:
+            return self.constant(np.asarray(array, type.dtype))
+        if isinstance(array, np.ndarray) and not any(array.strides):
+            # One element for all, as `staging.zeros` makes: no memory is worth handing over.
+            return self.broadcast(self.constant(array[(0,) * array.ndim]), type.shape)
+        return self.scope.hidden(array)

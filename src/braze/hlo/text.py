@@ -75,12 +75,14 @@ class Printer:
     Attributes:
         lines: the text.
         places: `id` of an instruction or function to the index of its first line.
+        call_name: how a call is written here; only directly in a function is the dialect understood.
     """
 
     def __init__(self, module: Module, source: bool = False) -> None:
         self.lines: list[str] = []
         self.places: dict[int, int] = {}
         self._names: dict[Value, str] = {}
+        self.call_name = "call"
         self._source = source
         self._indent = 0
         attrs = f" attributes {literals.dictionary_text(module.attrs)}" if module.attrs else ""
@@ -153,8 +155,10 @@ class Printer:
     def body(self, region: Region, terminator: str = "stablehlo.return") -> None:
         """The instructions of a region, indented, and its return."""
         self._indent += 1
+        before, self.call_name = self.call_name, "call" if terminator == "return" else "func.call"
         for instruction in region.instructions:
             self._instruction(instruction)
+        self.call_name = before
         shown = f" {self.names(region.results)} : {_types(region.result_types)}" if region.results else ""
         self.line(f"{terminator}{shown}")
         self._indent -= 1
@@ -322,7 +326,7 @@ def _dot_general(p: Printer, i: Instruction, left: str) -> None:
 
 def _call(p: Printer, i: Instruction, left: str) -> None:
     callee = literals.symbol_text(i.attrs["callee"])
-    p.line(f"{left}call {callee}({p.names(i.operands)}) : {_signature(i)}")
+    p.line(f"{left}{p.call_name} {callee}({p.names(i.operands)}) : {_signature(i)}")
 
 
 def _custom_call(p: Printer, i: Instruction, left: str) -> None:

@@ -46,7 +46,7 @@ class _Checker:
             if name != function.name:
                 self.fault(function, f"@{function.name} is registered as @{name}")
             self.attributes_per_value(function)
-            self.region(function.region, frozenset(), function)
+            self.region(function.region, set(), function)
         self.call_cycles()
 
     def fault(self, node: Instruction | Function, sentence: str) -> None:
@@ -60,9 +60,14 @@ class _Checker:
             if attrs and len(attrs) != len(values):
                 self.fault(function, f"{len(attrs)} {what} attribute dictionaries for {len(values)} {what}s")
 
-    def region(self, region: Region, outer: frozenset[Value], owner: Instruction | Function) -> None:
-        """Check one region; `outer` are the values of the regions around it."""
-        visible = set(outer)
+    def region(self, region: Region, visible: set[Value], owner: Instruction | Function) -> None:
+        """Check one region.
+
+        Args:
+            visible: values of the regions around it; the same again when this returns, since a copy for
+                each nested region would cost the square of a program's size.
+        """
+        inside = list(region.parameters)
         self.define(region.parameters, visible, owner)
         for instruction in region.instructions:
             if id(instruction) in self.seen:
@@ -72,14 +77,15 @@ class _Checker:
             for k, operand in enumerate(instruction.operands):
                 if operand not in visible:
                     self.fault(instruction, f"operand {k} is {self.invisible(operand)}")
-            captures = frozenset() if instruction.op.hlo == _FUSION else frozenset(visible)
             for inner in instruction.regions:
-                self.region(inner, captures, instruction)
+                self.region(inner, set() if instruction.op.hlo == _FUSION else visible, instruction)
             self.instruction(instruction)
             self.define(instruction.results, visible, instruction)
+            inside += instruction.results
         for k, result in enumerate(region.results):
             if result not in visible:
                 self.fault(owner, f"returned value {k} is {self.invisible(result)}")
+        visible.difference_update(inside)
 
     def invisible(self, value: Value) -> str:
         if value in self.defined:
