@@ -21,11 +21,10 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
-
-import numpy as np
 
 from braze.dtypes import BOOL, F32, FLOATS, I64, DType, from_short, short
 from braze.errors import DTypeError, ParseError
@@ -81,6 +80,8 @@ def equal(x: Kernel, y: Kernel) -> bool:
 # --- printing ---------------------------------------------------------------------------------------
 def print_constant(operand: Constant) -> str:
     dtype = operand.dtype
+    if not 0 <= operand.bits < 1 << 8 * dtype.itemsize:
+        return f"unfit({operand.bits}:{short(dtype)})"
     if dtype == BOOL:
         return "true" if operand.bits else "false"
     suffix = "" if dtype in (I64, F32) else f":{short(dtype)}"
@@ -88,7 +89,7 @@ def print_constant(operand: Constant) -> str:
     if dtype not in FLOATS:
         return f"{value}{suffix}"
     text = str(value)
-    if np.isfinite(value) and constant(dtype, dtype.type(text)) == operand:
+    if math.isfinite(float(value)) and constant(dtype, dtype.type(text)) == operand:
         return f"{text}{suffix}"
     return f"0x{operand.bits:0{2 * dtype.itemsize}x}:{short(dtype)}"
 
@@ -384,10 +385,9 @@ class _Parser:
         return tuple(found)
 
     def memory(self) -> Memory:
-        name = self.take()
-        if name not in self.memories:
-            raise self.error(f"there is no memory {name!r}")
-        return self.memories[name]
+        if self.peek() not in self.memories:
+            raise self.error(f"there is no memory {self.peek()!r}")
+        return self.memories[self.take()]
 
     def place(self) -> tuple[Memory, Operand]:
         memory = self.memory()
@@ -397,10 +397,9 @@ class _Parser:
         return memory, index
 
     def access(self) -> Access:
-        word = self.take()
-        if word not in ("uniform", "unit", "gather"):
-            raise self.error(f"{word!r} is no kind of access")
-        return cast(Access, word)
+        if self.peek() not in ("uniform", "unit", "gather"):
+            raise self.error(f"{self.peek()!r} is no kind of access")
+        return cast(Access, self.take())
 
     def mask(self) -> Operand | None:
         return self.operand() if self.skip("mask") else None
