@@ -200,14 +200,18 @@ class Frame:
         `in_place(buffer)` says whether the instruction may write where it reads the occupant.
         """
         buffer = self.hints.get(value)
-        if buffer is None or self._is_free(buffer, position, in_place):
+        if buffer is None or self._is_free(buffer, value, position, in_place):
             return buffer
         buffer = self.fallbacks.get(buffer)
-        return buffer if buffer is not None and self._is_free(buffer, position, None) else None
+        return buffer if buffer is not None and self._is_free(buffer, value, position, None) else None
 
-    def _is_free(self, buffer: Buffer, position: int, in_place: Callable[[Buffer], bool] | None) -> bool:
+    def _is_free(
+        self, buffer: Buffer, value: Value, position: int, in_place: Callable[[Buffer], bool] | None
+    ) -> bool:
         occupant = self.occupant.get(buffer)
         if occupant is None:
             return True
+        if occupant.producer is not None and occupant.producer is value.producer:
+            return False  # results of one instruction live side by side, used later or not
         last = self.last.get(occupant, -1)
         return last < position or (last == position and in_place is not None and in_place(buffer))

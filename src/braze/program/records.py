@@ -14,6 +14,7 @@ _BYTES_PER_SECOND = 10e9
 _FLOPS_PER_SECOND = 10e9
 _TRANSCENDENTALS_PER_SECOND = 1e9
 _STEP_SECONDS = 2e-9
+_PATIENCE_SECONDS = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,14 @@ def is_parallel(program: Program) -> bool:
     return any(isinstance(step, Launch) and step.kernel.grid > 1 for step in walk(program.steps))
 
 
+def needs_poll(loop: Loop) -> bool:
+    """Whether a loop may run for longer than a signal should wait: of unknown length, or of much work."""
+    return seconds((loop,)) > _PATIENCE_SECONDS
+
+
 def has_loops(program: Program) -> bool:
-    """Whether some loop may run for long: of unknown length, or of more work than a signal should wait for."""
-    return any(isinstance(step, Loop) and seconds((step,)) > 1e-3 for step in walk(program.steps))
+    """Whether some loop looks at signals."""
+    return any(isinstance(step, Loop) and needs_poll(step) for step in walk(program.steps))
 
 
 def seconds(steps: Sequence[Step]) -> float:

@@ -5,6 +5,8 @@ Looks through fusions at `while i < stop` with a constant start and stop and a b
 
 from __future__ import annotations
 
+import numpy as np
+
 from braze.hlo.ir import Instruction, Region, Value
 
 _CROSSED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
@@ -28,7 +30,9 @@ def trip_count(loop: Instruction) -> int | None:
     step = _step(body, slot)
     if stop is None or start is None or step is None or step <= 0:
         return None
-    return max(0, -(-(stop + (direction == "LE") - start) // step))
+    trips = max(0, -(-(stop + (direction == "LE") - start) // step))
+    # A counter that wraps before it reaches the stop goes on from its smallest value.
+    return trips if start + trips * step <= np.iinfo(right.type.dtype).max else None
 
 
 def _step(body: Region, slot: int) -> int | None:
