@@ -35,16 +35,42 @@ if TYPE_CHECKING:
     from braze.ops.table import Op
 
 _HERE = __file__.rsplit("core.py", 1)[0]
+_CONTEXTLIB = contextlib.__file__
 
 
 def user_source() -> Source | None:
     """The nearest frame outside braze, or None where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_HERE):
+        if not frame.f_code.co_filename.startswith((_HERE, _CONTEXTLIB)):
             return Source(frame.f_code, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+@contextlib.contextmanager
+def user_line() -> Iterator[None]:
+    """Give errors of the caller that pass through the user's line, where they have none yet.
+
+    That is the innermost frame outside braze: of the user's function if it was running, else of the call.
+    """
+    try:
+        yield
+    except BrazeError as error:
+        if error.source is None:
+            error.source = CONTEXT.source or _raised_at(error) or user_source()
+        raise
+
+
+def _raised_at(error: BaseException) -> Source | None:
+    """The innermost frame outside braze that an error came through on its way here."""
+    found = None
+    entry = error.__traceback__
+    while entry is not None:
+        if not entry.tb_frame.f_code.co_filename.startswith((_HERE, _CONTEXTLIB)):
+            found = Source(entry.tb_frame.f_code, entry.tb_lineno)
+        entry = entry.tb_next
+    return found
 
 
 class Trace:

@@ -1,0 +1,29 @@
+"""The public names of `braze`, gathered from where they live."""
+
+from braze.array import Array, block_until_ready, device_get, device_put
+from braze.errors import (
+    AllocationError,
+    ArgumentError,
+    BrazeError,
+    ConcretizationError,
+    ConfigError,
+    DeletedArrayError,
+    DifferentiationError,
+    DTypeError,
+    IntegerOverflowError,
+    InternalError,
+    LeakedTracerError,
+    OutOfBoundsError,
+    ParseError,
+    ShapeError,
+    UnsupportedError,
+    VerificationError,
+)
+from braze.knobs import config
+from braze.stages import Compiled, Executable, Lowered, Traced, jit
+from braze.trace.grad import grad, value_and_grad, vjp
+from braze.trace.jvp import jvp
+from braze.trace.linearize import linearize
+from braze.trace.make_jaxpr import ShapeDtypeStruct, eval_shape, make_jaxpr
+from braze.trace.vmap import vmap
+from braze.types import TensorType

@@ -1,0 +1,317 @@
+"""Elementwise functions of `braze.numpy`: operands are promoted and broadcast, then one operation or a few."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from braze import dtypes, errors
+from braze.core import typeof
+from braze.lax import lax
+from braze.numpy.promotion import check_arrays, promote, promote_dtypes, promote_shapes, result_type
+from braze.stages import composed
+
+Array = Any
+ArrayLike = Any
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _unary(
+    name: str, of: Callable[[ArrayLike], Array], doc: str, *, inexact: bool = False
+) -> Callable[[ArrayLike], Array]:
+    def function(x: ArrayLike, /) -> Array:
+        (value,) = promote(name, x, inexact=inexact)
+        return of(value)
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+def _binary(
+    name: str, of: Callable[[ArrayLike, ArrayLike], Array], doc: str, *, inexact: bool = False
+) -> Callable[[ArrayLike, ArrayLike], Array]:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Array:
+        return of(*promote(name, x, y, inexact=inexact))
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+exp = _unary("exp", lax.exp, "e**x, elementwise.", inexact=True)
+log = _unary("log", lax.log, "Natural logarithm, elementwise; -inf at 0, NaN below.", inexact=True)
+sin = _unary("sin", lax.sin, "Sine of x in radians, elementwise.", inexact=True)
+cos = _unary("cos", lax.cos, "Cosine of x in radians, elementwise.", inexact=True)
+tanh = _unary("tanh", lax.tanh, "Hyperbolic tangent, elementwise.", inexact=True)
+sqrt = _unary("sqrt", lax.sqrt, "Square root, elementwise; NaN below 0.", inexact=True)
+negative = _unary("negative", lax.neg, "-x, elementwise.")
+positive = _unary("positive", lambda x: x, "x itself, elementwise.")
+square = _unary("square", lax.square, "x*x, elementwise.")
+invert = _unary("invert", lax.bitwise_not, "Bits flipped; logical not of bools.")
+bitwise_not = _unary("bitwise_not", lax.bitwise_not, "Bits flipped; logical not of bools.")
+bitwise_invert = _unary("bitwise_invert", lax.bitwise_not, "Bits flipped; logical not of bools.")
+
+add = _binary("add", lax.add, "x + y, elementwise; logical or of bools.")
+subtract = _binary("subtract", lax.sub, "x - y, elementwise.")
+multiply = _binary("multiply", lax.mul, "x * y, elementwise; logical and of bools.")
+true_divide = _binary("true_divide", lax.div, "x / y in floating point, elementwise.", inexact=True)
+divide = _binary("divide", lax.div, "x / y in floating point, elementwise.", inexact=True)
+maximum = _binary("maximum", lax.max, "The larger of x and y, elementwise; NaN if either is NaN.")
+minimum = _binary("minimum", lax.min, "The smaller of x and y, elementwise; NaN if either is NaN.")
+equal = _binary("equal", lax.eq, "x == y, elementwise.")
+not_equal = _binary("not_equal", lax.ne, "x != y, elementwise.")
+less = _binary("less", lax.lt, "x < y, elementwise.")
+less_equal = _binary("less_equal", lax.le, "x <= y, elementwise.")
+greater = _binary("greater", lax.gt, "x > y, elementwise.")
+greater_equal = _binary("greater_equal", lax.ge, "x >= y, elementwise.")
+bitwise_and = _binary("bitwise_and", lax.bitwise_and, "Bitwise and, elementwise.")
+bitwise_or = _binary("bitwise_or", lax.bitwise_or, "Bitwise or, elementwise.")
+bitwise_xor = _binary("bitwise_xor", lax.bitwise_xor, "Bitwise exclusive or, elementwise.")
+left_shift = _binary("left_shift", lax.shift_left, "x << y, elementwise; 0 by the width or more.")
+
+
+def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x >> y, elementwise; the sign is shifted in for signed integers."""
+    x, y = promote("right_shift", x, y)
+    unsigned = typeof(x).dtype.kind == "u"
+    return (lax.shift_right_logical if unsigned else lax.shift_right_arithmetic)(x, y)
+
+
+def abs(x: ArrayLike, /) -> Array:
+    """Magnitude, elementwise."""
+    (x,) = promote("abs", x)
+    t = typeof(x)
+    return x if t.dtype == dtypes.BOOL or t.dtype.kind == "u" else lax.abs(x)
+
+
+absolute = abs
+
+
+def fabs(x: ArrayLike, /) -> Array:
+    """Magnitude in floating point, elementwise."""
+    (x,) = promote("fabs", x, inexact=True)
+    return lax.abs(x)
+
+
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1 by the sign of x, elementwise; NaN stays."""
+    (x,) = promote("sign", x)
+    return lax.sign(x)
+
+
+def _rounding(name: str, of: Callable[[ArrayLike], Array], doc: str) -> Callable[[ArrayLike], Array]:
+    def function(x: ArrayLike, /) -> Array:
+        (x,) = promote(name, x)
+        return of(x) if dtypes.is_inexact(typeof(x).dtype) else x
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+floor = _rounding("floor", lax.floor, "The largest integer not above x, elementwise.")
+ceil = _rounding("ceil", lax.ceil, "The smallest integer not below x, elementwise.")
+rint = _rounding(
+    "rint",
+    lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "To the nearest integer, halves to even.",
+)
+trunc = _rounding(
+    "trunc", lambda x: lax.select(lax.lt(x, 0), lax.ceil(x), lax.floor(x)), "Towards zero, elementwise."
+)
+
+
+def round(a: ArrayLike, decimals: int = 0) -> Array:
+    """To so many decimals, halves to even."""
+    (a,) = promote("round", a)
+    if not dtypes.is_inexact(typeof(a).dtype):
+        if decimals < 0:
+            raise errors.UnsupportedError(
+                "round: integers round to units only.", hint="convert to a float first."
+            )
+        return a
+    if decimals == 0:
+        return rint(a)
+    factor = 10.0**decimals
+    return lax.div(rint(lax.mul(a, factor)), factor)
+
+
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The floor of x / y; integers stay integers."""
+    return _floor_divide(*promote("floor_divide", x, y))
+
+
+@composed
+def _floor_divide(x: Array, y: Array) -> Array:
+    t = typeof(x)
+    if t.dtype.kind == "u":
+        return lax.div(x, y)
+    if t.dtype.kind == "i":
+        quotient = lax.div(x, y)
+        inexact = lax.ne(lax.sign(lax.rem(x, y)), 0)
+        down = lax.bitwise_and(lax.ne(lax.sign(x), lax.sign(y)), inexact)
+        return lax.select(down, lax.sub(quotient, lax.full_like(quotient, 1)), quotient)
+    return _float_divmod(x, y)[0]
+
+
+def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
+    """Quotient and modulus as Python's: the modulus has the divisor's sign, the quotient is whole."""
+    modulus = lax.rem(x, y)
+    quotient = lax.div(lax.sub(x, modulus), y)
+    differs = lax.bitwise_and(lax.ne(modulus, 0), lax.ne(lax.sign(y), lax.sign(modulus)))
+    modulus = lax.select(differs, lax.add(modulus, y), modulus)
+    quotient = lax.select(differs, lax.sub(quotient, lax.full_like(quotient, 1)), quotient)
+    return lax.round(quotient), modulus
+
+
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x modulo y with the sign of y, as Python's %."""
+    return _remainder(*promote("remainder", x, y))
+
+
+@composed
+def _remainder(x: Array, y: Array) -> Array:
+    rest = lax.rem(x, y)
+    if typeof(x).dtype.kind == "u":
+        return rest
+    differs = lax.bitwise_and(lax.ne(lax.lt(rest, 0), lax.lt(y, 0)), lax.ne(rest, 0))
+    return lax.select(differs, lax.add(rest, y), rest)
+
+
+mod = remainder
+
+
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+    """Floor quotient and modulus."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Remainder with the sign of x, as C's fmod."""
+    return lax.rem(*promote("fmod", x, y))
+
+
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x**y, elementwise. A Python int exponent multiplies by repeated squaring, exactly as written."""
+    if isinstance(y, int | np.integer) and not isinstance(y, bool):
+        check_arrays("power", x)
+        t = typeof(x)
+        if not dtypes.is_inexact(t.dtype) and y < 0:
+            raise errors.ArgumentError(
+                f"power: integers to the negative power {y} are not integers.",
+                values=f"x {t}",
+                hint="convert the base to a float first.",
+            )
+        (x,) = promote("power", x)
+        return lax.integer_pow(x, int(y))
+    raise errors.UnsupportedError(
+        "power: exponents other than Python ints are not available yet.",
+        hint="write exp(y * log(x)) for positive x, or sqrt(x) for x**0.5.",
+    )
+
+
+pow = power
+
+
+def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x and y as truth values, elementwise."""
+    return lax.bitwise_and(*promote_shapes("logical_and", _truth(x), _truth(y)))
+
+
+def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x or y as truth values, elementwise."""
+    return lax.bitwise_or(*promote_shapes("logical_or", _truth(x), _truth(y)))
+
+
+def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Exactly one of x and y as truth values, elementwise."""
+    return lax.bitwise_xor(*promote_shapes("logical_xor", _truth(x), _truth(y)))
+
+
+def logical_not(x: ArrayLike, /) -> Array:
+    """The opposite truth value, elementwise."""
+    return lax.bitwise_not(_truth(x))
+
+
+def _truth(x: ArrayLike) -> Array:
+    check_arrays("logical", x)
+    return x if typeof(x).dtype == dtypes.BOOL else lax.ne(x, 0)
+
+
+def isnan(x: ArrayLike, /) -> Array:
+    """Whether x is NaN, elementwise."""
+    (x,) = promote("isnan", x)
+    return lax.ne(x, x)
+
+
+def isfinite(x: ArrayLike, /) -> Array:
+    """Whether x is neither NaN nor infinite, elementwise."""
+    (x,) = promote("isfinite", x)
+    if dtypes.is_inexact(typeof(x).dtype):
+        return lax.is_finite(x)
+    return lax.full_like(x, True, dtype=dtypes.BOOL)
+
+
+def isinf(x: ArrayLike, /) -> Array:
+    """Whether x is infinite, elementwise."""
+    (x,) = promote("isinf", x)
+    if dtypes.is_inexact(typeof(x).dtype):
+        return lax.eq(lax.abs(x), builtins.float("inf"))
+    return lax.full_like(x, False, dtype=dtypes.BOOL)
+
+
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
+    """x where the condition holds, else y; all three broadcast."""
+    if x is None or y is None:
+        raise errors.ArgumentError(
+            "where: x and y are wanted; the form with a condition alone has a shape that depends on values."
+        )
+    check_arrays("where", condition, x, y)
+    x, y = promote_dtypes(x, y)
+    condition, x, y = promote_shapes("where", _truth(condition), x, y)
+    return _where(condition, x, y)
+
+
+@composed
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    from braze.numpy.shape import broadcast_arrays
+
+    if not typeof(condition).shape:
+        x, y = broadcast_arrays(x, y)
+    else:
+        condition, x, y = broadcast_arrays(condition, x, y)
+    return lax.select(condition, x, y)
+
+
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """x held between bounds; a missing bound does not hold it."""
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return arr
+
+
+def reciprocal(x: ArrayLike, /) -> Array:
+    """1 / x, elementwise."""
+    (x,) = promote("reciprocal", x, inexact=True)
+    return lax.integer_pow(x, -1)
+
+
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether |a - b| <= atol + rtol·|b|, elementwise; equal infinities are close."""
+    a, b = promote("isclose", a, b, inexact=True)
+    bound = lax.add(lax.mul(lax.abs(b), rtol), atol)
+    near = lax.bitwise_and(lax.le(lax.abs(lax.sub(a, b)), bound), lax.is_finite(b))
+    close = lax.bitwise_or(near, lax.eq(a, b))
+    return lax.bitwise_or(close, lax.bitwise_and(lax.ne(a, a), lax.ne(b, b))) if equal_nan else close
+
+
+def result_dtype(*values: ArrayLike) -> np.dtype[Any]:
+    """The dtype at which values meet (`braze.numpy.result_type`)."""
+    return result_type(*values)[0]

@@ -1,0 +1,275 @@
+"""From HLO to something that runs: the straight list of stages, and the object that holds their results.
+
+    module ─ passes ─ fusion ─ schedule ─ assign ─ emit ─ object file ─ Executable        (target "cpu")
+    module ─ prepare ─ Executable                                                         (target "numpy")
+
+Each stage is a function from one IR to the next; everything in between is kept, so that `as_text` can print
+any of it afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from braze import dtypes, knobs
+from braze.cache.memory import MemoryCache
+from braze.errors import ArgumentError, DTypeError, ShapeError
+from braze.hlo.ir import Module, walk
+from braze.passes import manager
+from braze.passes.fusion import Decision, fuse
+from braze.passes.pipeline import PIPELINE
+from braze.program.ir import Program
+from braze.runtime import array as arrays
+from braze.stages import report
+from braze.target import NUMPY, Target
+from braze.types import TensorType
+
+CPU_STAGES = ("hlo", "hlo-opt", "program", "kernel", "llvm", "asm")
+NUMPY_STAGES = ("hlo", "hlo-opt")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One launch of a program.
+
+    Units: bytes_read, bytes_written: bytes of the buffers it touches; flops: operations.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    grid: int
+    bytes_read: int
+    bytes_written: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAnalysis:
+    """Memory of one call, in bytes, as JAX names it; `lower_bound_in_bytes` is the most that lives at once."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+    lower_bound_in_bytes: int = 0
+
+
+class Executable:
+    """A compiled module. Call it with arrays; it returns a list of arrays.
+
+    Attributes:
+        module: the HLO it was made from; `optimised`: after the passes.
+        fusion_decisions: one record per candidate edge (none on `numpy`).
+        program: steps over buffers (None on `numpy`).
+        native: the loaded machine code (None on `numpy`).
+    """
+
+    def __init__(self, module: Module, target: Target, fast_math: bool = False) -> None:
+        self.module = module
+        self.target = target
+        self.fast_math = fast_math
+        main = module.main.region
+        self.inputs: tuple[TensorType, ...] = main.parameter_types
+        self.outputs: tuple[TensorType, ...] = main.result_types
+        self.optimised = module
+        self.fusion_decisions: tuple[Decision, ...] = ()
+        self.program: Program | None = None
+        self.native: Any = None
+        self.steps: list[manager.Step] = []
+        self._evaluate: Callable[[Sequence[Any]], list[Any]] | None = None
+        if target.name == "numpy":
+            self._prepare()
+        else:
+            self._compile()
+
+    @property
+    def name(self) -> str:
+        return self.module.name
+
+    def _prepare(self) -> None:
+        from braze.hlo.evaluate import prepare
+
+        self._evaluate = prepare(self.module)
+
+    def _compile(self) -> None:
+        from braze.program.assign import assign
+        from braze.program.schedule import schedule
+        from braze.stages import native
+
+        observe = self.steps.append if knobs.get("debug") or knobs.get("dump") else None
+        before_fusion = [row for row in PIPELINE if row.name != "fusion"]
+        optimised = manager.run(
+            self.module, self.target, passes=before_fusion, fast_math=self.fast_math, observe=observe
+        )
+        self.optimised, self.fusion_decisions = fuse(optimised, self.target)
+        self.program = assign(schedule(self.optimised, self.target))
+        self.native = native.load(self.program, self.target)
+        report.tell(self)
+
+    # Running --------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> list[Any]:
+        """Run on arrays.
+
+        Raises: ArgumentError, ShapeError or DTypeError for arguments that are not the module's parameters.
+        """
+        if len(args) != len(self.inputs):
+            raise ArgumentError(
+                f"{self.name}: {len(self.inputs)} arguments are wanted, {len(args)} were given."
+            )
+        given = [self._argument(i, value) for i, value in enumerate(args)]
+        return [
+            arrays.from_numpy(r, copy=False, aval=t)
+            for r, t in zip(self.run(given), self.outputs, strict=True)
+        ]
+
+    def _argument(self, position: int, value: Any) -> np.ndarray[Any, Any]:
+        wanted = self.inputs[position]
+        found = arrays.to_numpy(value) if arrays.is_array(value) else np.asarray(value)
+        if found.shape != wanted.shape:
+            raise ShapeError(
+                f"{self.name}: argument {position} has shape {found.shape}, {wanted.shape} is wanted.",
+                values=f"parameter {wanted}",
+            )
+        if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+            return found.astype(wanted.dtype)
+        if dtypes.canonical(found.dtype) != wanted.dtype:
+            raise DTypeError(
+                f"{self.name}: argument {position} is {dtypes.short(dtypes.canonical(found.dtype))}, "
+                f"{dtypes.short(wanted.dtype)} is wanted.",
+                values=f"parameter {wanted}",
+            )
+        return found
+
+    def run(self, given: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """Run on NumPy arrays of the right types."""
+        if self._evaluate is not None:
+            return self._evaluate(given)
+        results: list[np.ndarray[Any, Any]] = self.native.call(given)
+        if knobs.get("check"):
+            report.check(self, given, results)
+        return results
+
+    # Looking --------------------------------------------------------------------------------------
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names that `as_text` takes."""
+        return NUMPY_STAGES if self.program is None else CPU_STAGES
+
+    def as_text(self, stage: str = "hlo-opt") -> str:
+        """The text of a stage.
+
+        Raises: ArgumentError for a stage that does not exist here; it lists those that do.
+        """
+        if stage not in self.stages:
+            raise ArgumentError(
+                f"as_text: there is no stage {stage!r} on target {self.target.name!r}.",
+                hint=f"stages: {', '.join(self.stages)}.",
+            )
+        return report.text(self, stage)
+
+    @property
+    def kernels(self) -> tuple[KernelRecord, ...]:
+        """One record per launch, in program order."""
+        return tuple(
+            KernelRecord(k.name, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops)
+            for k in report.launched(self.program)
+        )
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Totals over the launches: `flops`, `transcendentals`, `bytes accessed`."""
+        found = list(report.launched(self.program))
+        return {
+            "flops": float(sum(k.flops for k in found)),
+            "transcendentals": float(sum(k.transcendentals for k in found)),
+            "bytes accessed": float(sum(k.bytes_read + k.bytes_written for k in found)),
+        }
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Memory of one call."""
+        arguments = sum(t.nbytes for t in self.inputs)
+        results = sum(t.nbytes for t in self.outputs)
+        if self.program is None:
+            return MemoryAnalysis(arguments, results, 0, 0)
+        aliased = sum(self.outputs[i].nbytes for i in self.program.aliases)
+        return MemoryAnalysis(
+            arguments, results, self.program.arena_bytes, aliased, self.program.lower_bound_bytes
+        )
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.name} for {self.target.name}>"
+
+
+def _callbacks(module: Module) -> list[Any]:
+    return [
+        i.attrs["callback"]
+        for f in module.functions.values()
+        for i in walk(f.region)
+        if i.op.hlo == "custom_call" and i.attrs.get("callback") is not None
+    ]
+
+
+_EXECUTABLES: MemoryCache[Any, Executable] = MemoryCache(max_bytes=256 << 20)
+
+
+def compile_module(module: Module, target: Target, fast_math: bool = False) -> Executable:
+    """The executable of a module; equal modules share one.
+
+    The key is the module's text, the target and the keyed knobs; modules with host callbacks have the
+    callbacks' identities in it.
+    """
+    from braze.hlo.text import print_module
+
+    text = print_module(module)
+    callbacks = tuple(_callbacks(module))
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    key = (digest, target, fast_math, knobs.keyed(), tuple(map(id, callbacks)))
+
+    def make() -> tuple[Executable, int]:
+        made = Executable(module, target, fast_math)
+        return made, 4096 + 4 * len(text)
+
+    return _EXECUTABLES.get_or_make(key, make)
+
+
+def target_of(name: str | None) -> Target:
+    """The target of a name; the knob's without one.
+
+    Raises: ArgumentError for a name that is no target.
+    """
+    wanted = knobs.get("target") if name is None else name
+    if wanted == "numpy":
+        return NUMPY
+    if wanted != "cpu":
+        raise ArgumentError(f"target: {wanted!r} is not a target.", hint="targets: cpu, numpy.")
+    from braze.targets.host import host
+
+    return host()
+
+
+def compile_hlo(text_or_module: str | Module, target: str | None = None) -> Executable:
+    """Compile StableHLO text or a module.
+
+    Args:
+        target: `cpu` or `numpy`; the knob's without one.
+    Returns: an Executable, called with arrays, returning a list of arrays.
+    Raises: ParseError, VerificationError, UnsupportedError.
+    """
+    from braze.hlo.parse import parse
+    from braze.hlo.verify import verify
+
+    module = parse(text_or_module) if isinstance(text_or_module, str) else text_or_module
+    if not isinstance(module, Module):
+        raise ArgumentError(f"compile: StableHLO text or a module is wanted, not {type(module).__name__}.")
+    if "main" not in module.functions:
+        raise ArgumentError(
+            "compile: the module has no function main.", hint=f"functions: {', '.join(module.functions)}."
+        )
+    verify(module)
+    return compile_module(module, target_of(target))
