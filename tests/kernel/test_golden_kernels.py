@@ -15,7 +15,8 @@ from tests.targets.run import Machine, same
 
 from braze.kernel.check import check
 from braze.kernel.evaluate import evaluate
-from braze.kernel.text import equal, parse_kernel, print_kernel
+from braze.kernel.parse import parse_kernel
+from braze.kernel.text import equal, print_kernel
 
 GOLDENS = Path(__file__).parent / "goldens"
 SIZES = [(name, sizes) for name, case in CASES.items() for sizes in (*case.sizes, case.golden)]

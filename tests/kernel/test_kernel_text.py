@@ -7,7 +7,8 @@ from braze.dtypes import BF16, BOOL, F16, F32, F64, I64, INTEGERS, U8
 from braze.errors import ParseError
 from braze.kernel.builder import Builder
 from braze.kernel.ir import Compute, Constant, For, Kernel, Region, Value
-from braze.kernel.text import equal, parse_kernel, print_constant, print_kernel, print_statement
+from braze.kernel.parse import parse_kernel
+from braze.kernel.text import equal, print_constant, print_kernel, print_statement
 
 
 def copy_kernel(value):

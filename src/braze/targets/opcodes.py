@@ -78,7 +78,7 @@ class Writer:
         self.target = target
         self.lines: list[str] = []
         self.block = "entry"
-        self._declare = declare
+        self.declare = declare
         self._define = define
         self._values = 0
         self._labels = 0
@@ -113,17 +113,17 @@ class Writer:
 
     def call(self, name: str, result: str, *arguments: str) -> str:
         """Call an intrinsic; arguments are `type value`, perhaps with attributes between."""
-        self._declare(f"declare {result} @{name}({', '.join(_type_of(a) for a in arguments)})")
+        self.declare(f"declare {result} @{name}({', '.join(_type_of(a) for a in arguments)})")
         return self.value(f"call {result} @{name}({', '.join(arguments)})")
 
     def call_void(self, name: str, *arguments: str) -> None:
-        self._declare(f"declare void @{name}({', '.join(_type_of(a) for a in arguments)})")
+        self.declare(f"declare void @{name}({', '.join(_type_of(a) for a in arguments)})")
         self.line(f"call void @{name}({', '.join(arguments)})")
 
     def define(self, name: str, function: str, declarations: Sequence[str]) -> None:
         """Have a function of the printer's own in the module."""
         for declaration in declarations:
-            self._declare(declaration)
+            self.declare(declaration)
         self._define(name, function)
 
     def splat(self, kind: str, value: str, n: int) -> str:
