@@ -55,18 +55,17 @@ def _region(region: Region, env: Env, seen: ChainMap[Any, tuple[Value, ...]], lo
 
 def frozen(value: Any) -> Any:
     """Attributes as a key; floats by their bits, so that -0.0 and 0.0 stay apart and NaN equals itself."""
-    if not value:
-        return (type(value), value) if not isinstance(value, dict | np.ndarray) else _frozen_more(value)
-    return _frozen_more(value)
-
-
-def _frozen_more(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple((k, frozen(v)) for k, v in sorted(value.items()))
-    if isinstance(value, np.ndarray):
-        return (value.shape, value.dtype, value.tobytes())
-    if isinstance(value, tuple | list):
-        return tuple(frozen(v) for v in value)
-    if isinstance(value, float):
-        return ("float", value.hex())
-    return (type(value), value) if isinstance(value, int | str) or value is None else (type(value), id(value))
+    match value:
+        case dict():
+            return tuple((k, frozen(v)) for k, v in sorted(value.items()))
+        case tuple() | list():
+            return tuple(frozen(v) for v in value)
+        case np.ndarray():
+            return (value.shape, value.dtype, value.tobytes())
+        case float():
+            return ("float", value.hex())
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return (type(value), value)
