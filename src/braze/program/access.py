@@ -6,6 +6,7 @@ Scans the accesses of a kernel, so that it holds for any kernel, whoever wrote i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from braze.kernel.ir import (
@@ -30,41 +31,70 @@ _INJECTIVE = frozenset(
     ("add", "sub", "mul", "shl", "shl_fast", "div_fast", "rem_fast", "cast", "lane", "splat")
 )
 
+Loops = tuple[For | While, ...]
 
-@lru_cache(maxsize=4096)
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One access: `order` counts the kernel's accesses, `body` is the list of statements it stands in."""
+
+    order: int
+    reads: bool
+    index: Operand
+    access: str
+    body: int
+    loops: Loops
+
+    @property
+    def place(self) -> tuple[Operand, str, int]:
+        return self.index, self.access, self.body
+
+
 def reads_only_where_it_writes(kernel: Kernel, read: Memory, written: Memory) -> bool:
     """Whether each element of `read` is read last by the same piece of code that then writes it in `written`.
 
     True if all loads of `read` and all stores to `written` use one index, syntactically, in one list of
     statements, loads first; that index takes part of every loop around it, so no element comes twice.
     """
-    return _Accesses(kernel, read, written).agree()
+    if read.space != "in" or written.space != "out" or read.dtype.itemsize != written.dtype.itemsize:
+        return False
+    accesses = _accesses(kernel)
+    loads, stores = accesses.touches.get(read, ()), accesses.touches.get(written, ())
+    if not loads:
+        return True
+    if not stores or any(t.reads for t in stores):
+        return False
+    if loads[-1].order > stores[0].order or len({t.place for t in (*loads, *stores)}) != 1:
+        return False
+    return loads[0].access != "gather" and accesses.touches_each_once(stores[0])
+
+
+@lru_cache(maxsize=1024)
+def _accesses(kernel: Kernel) -> _Accesses:
+    return _Accesses(kernel)
 
 
 class _Accesses:
-    def __init__(self, kernel: Kernel, read: Memory, written: Memory) -> None:
-        self.kernel = kernel
-        self.read = read
-        self.written = written
-        self.definitions: dict[Value, Compute | For] = {}
-        self.found: list[tuple[str, Operand, str, int]] = []
-        self.loops: tuple[Statement, ...] | None = None
-        self.fails = read.space != "in" or written.space != "out"
-        self.fails |= read.dtype.itemsize != written.dtype.itemsize
-        if not self.fails:
-            self._scan(kernel.body, ())
+    """The accesses of a kernel by memory, and what its indices are computed from."""
 
-    def _scan(self, body: Sequence[Statement], loops: tuple[Statement, ...]) -> None:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.touches: dict[Memory, list[_Touch]] = {}
+        self.definitions: dict[Value, Compute | For] = {}
+        self.count = 0
+        self._scan(kernel.body, ())
+
+    def _scan(self, body: Sequence[Statement], loops: Loops) -> None:
         for s in body:
             match s:
                 case Compute():
                     self.definitions[s.result] = s
-                case Load() if s.memory is self.read:
-                    self._note("load", s.index, s.access, body, loops)
-                case Store() if s.memory is self.written:
-                    self._note("store", s.index, s.access, body, loops)
-                case Atomic() if s.memory is self.written:
-                    self.fails = True
+                case Load():
+                    self._note(s.memory, True, s.index, s.access, body, loops)
+                case Store():
+                    self._note(s.memory, False, s.index, s.access, body, loops)
+                case Atomic():
+                    self._note(s.memory, True, s.index, "gather", body, loops)
                 case For():
                     self.definitions[s.index] = s
                     self._scan(s.body, (*loops, s))
@@ -78,31 +108,24 @@ class _Accesses:
                     self._scan(s.body, loops)
 
     def _note(
-        self, kind: str, index: Operand, access: str, body: Sequence[Statement], loops: tuple[Statement, ...]
+        self,
+        memory: Memory,
+        reads: bool,
+        index: Operand,
+        access: str,
+        body: Sequence[Statement],
+        loops: Loops,
     ) -> None:
-        self.found.append((kind, index, access, id(body)))
-        self.loops = loops
+        touch = _Touch(self.count, reads, index, access, id(body), loops)
+        self.touches.setdefault(memory, []).append(touch)
+        self.count += 1
 
-    def agree(self) -> bool:
-        if self.fails or self.loops is None:
-            return not self.fails
-        kinds = [kind for kind, _, _, _ in self.found]
-        if "load" not in kinds:
-            return True  # nothing of it is read here
-        if "store" not in kinds or kinds != sorted(kinds):
+    def touches_each_once(self, touch: _Touch) -> bool:
+        """Whether no two runs of the access touch the same element."""
+        sources = self._sources(touch.index)
+        if sources is None or (self.kernel.grid > 1 and self.kernel.block not in sources):
             return False
-        if len({(index, access, body) for _, index, access, body in self.found}) != 1:
-            return False
-        _, index, access, _ = self.found[0]
-        return access != "gather" and self._no_element_twice(index)
-
-    def _no_element_twice(self, index: Operand) -> bool:
-        sources = self._sources(index)
-        if sources is None or any(isinstance(loop, While) for loop in self.loops or ()):
-            return False
-        if self.kernel.grid > 1 and self.kernel.block not in sources:
-            return False
-        return all(loop.index in sources for loop in self.loops or () if isinstance(loop, For))
+        return all(isinstance(loop, For) and loop.index in sources for loop in touch.loops)
 
     def _sources(self, index: Operand) -> set[Value] | None:
         """The values an index is computed from, or None if by other than index arithmetic."""

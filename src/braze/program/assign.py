@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
+from itertools import accumulate
 
 from braze.program.access import reads_only_where_it_writes
 from braze.program.ir import Buffer, Copy, Launch, Program, Slice, Step
@@ -34,36 +35,37 @@ def assign(program: Program) -> Program:
     liveness = Liveness(program)
     arena = _Arena()
     offsets: dict[Buffer, int] = {}
-    changes: dict[int, int] = defaultdict(int)
+    sizes: dict[Buffer, int] = {}
+    changes = [0] * (len(liveness.steps) + 1)
     births: dict[int, list[Buffer]] = defaultdict(list)
     deaths: dict[int, list[Buffer]] = defaultdict(list)
     for buffer, interval in liveness.intervals.items():
         if buffer.place == "arena":
+            sizes[buffer] = size = aligned(buffer.type.nbytes)
             births[interval.start].append(buffer)
             deaths[interval.stop].append(buffer)
-            changes[interval.start] += aligned(buffer.type.nbytes)
-            changes[interval.stop + 1] -= aligned(buffer.type.nbytes)
+            changes[interval.start] += size
+            changes[interval.stop + 1] -= size
     for position in sorted(births.keys() | deaths.keys()):
         born, dying = births.get(position, ()), deaths.get(position, ())
         handed = handovers(liveness.steps[position], born, dying) if born and dying else {}
-        for buffer in sorted(born, key=lambda b: -b.type.nbytes):
-            size = aligned(buffer.type.nbytes)
+        for buffer in born if len(born) < 2 else sorted(born, key=lambda b: -sizes[b]):
+            size = sizes[buffer]
             giver = handed.get(buffer)
             if giver is None:
                 offsets[buffer] = arena.take(size)
             else:
                 offsets[buffer] = offsets[giver]
-                arena.give(offsets[giver] + size, aligned(giver.type.nbytes) - size)
+                arena.give(offsets[giver] + size, sizes[giver] - size)
                 changes[position] -= size
                 changes[position + 1] += size
-        given = set(handed.values())
         for buffer in dying:
-            if buffer not in given:
-                arena.give(offsets[buffer], aligned(buffer.type.nbytes))
+            if not handed or buffer not in handed.values():
+                arena.give(offsets[buffer], sizes[buffer])
     touched = (*program.parameters, *program.results, *liveness.intervals)
     program.slices = {b: _slice(b, offsets) for b in touched}
     program.arena_bytes = arena.end
-    program.lower_bound_bytes = _peak(changes)
+    program.lower_bound_bytes = max(accumulate(changes))
     return program
 
 
@@ -71,14 +73,6 @@ def _slice(buffer: Buffer, offsets: dict[Buffer, int]) -> Slice:
     if buffer.place == "arena":
         return Slice("arena", 0, offsets[buffer], buffer.type.nbytes)
     return Slice(buffer.place, buffer.index, 0, buffer.type.nbytes)
-
-
-def _peak(changes: dict[int, int]) -> int:
-    live = peak = 0
-    for position in sorted(changes):
-        live += changes[position]
-        peak = max(peak, live)
-    return peak
 
 
 def handovers(

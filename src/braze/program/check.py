@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from braze.errors import VerificationError
 from braze.program.assign import ALIGNMENT, may_share
-from braze.program.ir import Branch, Buffer, Copy, Launch, Loop, ParallelCopy, Program, Step
+from braze.program.ir import Branch, Buffer, Copy, Launch, Loop, Program, Step
 from braze.program.liveness import Liveness, reads_and_writes
 from braze.program.text import print_program
 
@@ -17,7 +17,9 @@ def check(program: Program) -> None:
 
     Raises: VerificationError that lists every fault, with the program's text.
     """
-    faults = [*_placed(program), *_shapes(program.steps), *_order(program), *_overlaps(program)]
+    liveness = Liveness(program)
+    faults = [*_placed(program, liveness), *_shapes(program.steps), *_order(program)]
+    faults += _overlaps(program, liveness)
     if faults:
         raise VerificationError(
             f"program {program.name}: {len(faults)} of its rules do not hold.",
@@ -25,7 +27,7 @@ def check(program: Program) -> None:
         )
 
 
-def _placed(program: Program) -> Iterator[str]:
+def _placed(program: Program, liveness: Liveness) -> Iterator[str]:
     """Every buffer has a slice inside its space, and only memory of ours or donated memory is written."""
     sizes = {
         "arena": [program.arena_bytes],
@@ -33,7 +35,7 @@ def _placed(program: Program) -> Iterator[str]:
         "result": [b.type.nbytes for b in program.results],
         "constant": [a.nbytes for a in program.constants],
     }
-    for buffer in (*program.parameters, *program.results, *Liveness(program).intervals):
+    for buffer in (*program.parameters, *program.results, *liveness.intervals):
         piece = program.slices.get(buffer)
         if piece is None:
             yield f"{buffer.name} has no place."
@@ -91,11 +93,10 @@ def _shapes(steps: Sequence[Step]) -> Iterator[str]:
                     if m.size * m.dtype.itemsize != b.type.nbytes:
                         wanted = m.size * m.dtype.itemsize
                         yield f"{step.kernel.name}: {m.name} has {wanted} bytes, {b.name} {b.type.nbytes}."
-            case Copy() | ParallelCopy():
-                pairs = step.pairs if isinstance(step, ParallelCopy) else ((step.source, step.destination),)
-                for source, destination in pairs:
-                    if source.type.nbytes != destination.type.nbytes:
-                        yield f"copy from {source.name} to {destination.name}: sizes differ."
+            case Copy(source=source, destination=destination) if (
+                source.type.nbytes != destination.type.nbytes
+            ):
+                yield f"copy from {source.name} to {destination.name}: sizes differ."
             case Loop() if step.condition.type.nbytes != 1:
                 yield f"the condition {step.condition.name} of a loop is no bool."
             case Branch() if step.index.type.nbytes != 4 or not step.branches:
@@ -150,9 +151,8 @@ def _walk_order(steps: Sequence[Step], written: set[Buffer], faults: list[str]) 
     return added
 
 
-def _overlaps(program: Program) -> Iterator[str]:
+def _overlaps(program: Program, liveness: Liveness) -> Iterator[str]:
     """Two buffers that live at the same time share no byte, but for a result in place of a dying input."""
-    liveness = Liveness(program)
     placed = [
         (interval, b)
         for b, interval in liveness.intervals.items()

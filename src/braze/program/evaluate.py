@@ -22,7 +22,6 @@ from braze.program.ir import (
     Host,
     Launch,
     Loop,
-    ParallelCopy,
     Program,
     Step,
 )
@@ -133,10 +132,6 @@ class _Machine:
                 kernels.evaluate(step.kernel, [self.memory(b).view(m.dtype) for m, b in pairs])
             case Copy():
                 self.memory(step.destination)[:] = self.memory(step.source)
-            case ParallelCopy():
-                read = [self.memory(s).copy() for s, _ in step.pairs]
-                for values, (_, destination) in zip(read, step.pairs, strict=True):
-                    self.memory(destination)[:] = values
             case Host():
                 self.host(step)
             case CallSymbol():

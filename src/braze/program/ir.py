@@ -3,7 +3,7 @@
 | step | does |
 |---|---|
 | `Launch` | runs a kernel over its grid, buffers in the order of the kernel's parameters |
-| `Copy` | moves bytes from one slice to another of equal size; `ParallelCopy` several at once, as if read first |
+| `Copy` | moves bytes from one slice to another of equal size |
 | `Loop` | runs `condition_steps`, reads one bool, while it holds runs `body_steps` |
 | `Branch` | reads one i32 and runs one of the branches (an index out of range means the last) |
 | `CallSymbol` | calls C code that needs no Python with the slices' addresses |
@@ -70,13 +70,6 @@ class Copy:
 
 
 @dataclass(slots=True, eq=False)
-class ParallelCopy:
-    """All sources are read before any destination is written."""
-
-    pairs: tuple[tuple[Buffer, Buffer], ...]
-
-
-@dataclass(slots=True, eq=False)
 class Loop:
     """`trip_count` is known for counted loops (for records and the GIL decision), else None."""
 
@@ -112,7 +105,7 @@ class Host:
     result_types: tuple[TensorType, ...]
 
 
-Step: TypeAlias = Launch | Copy | ParallelCopy | Loop | Branch | CallSymbol | Host
+Step: TypeAlias = Launch | Copy | Loop | Branch | CallSymbol | Host
 
 
 @dataclass(slots=True, eq=False)

@@ -19,7 +19,6 @@ from braze.program.ir import (
     Host,
     Launch,
     Loop,
-    ParallelCopy,
     Program,
     Step,
 )
@@ -36,8 +35,6 @@ def reads_and_writes(step: Step) -> tuple[list[Buffer], list[Buffer]]:
             return [b for m, b in pairs if m.space != "out"], [b for m, b in pairs if m.space != "in"]
         case Copy():
             return [step.source], [step.destination]
-        case ParallelCopy():
-            return [s for s, _ in step.pairs], [d for _, d in step.pairs]
         case Loop():
             return [step.condition], []
         case Branch():
@@ -100,7 +97,11 @@ class Liveness:
 
     def _walk(self, steps: Sequence[Step], loop: _Scope) -> None:
         for step in steps:
-            if isinstance(step, Loop):
+            if type(step) is Launch:  # most steps; which way the bytes go does not matter here
+                position = self._position(step)
+                for buffer in step.buffers:
+                    self._touch(buffer, position, loop)
+            elif isinstance(step, Loop):
                 inner = self._enter(loop)
                 self._walk(step.condition_steps, inner)
                 self._touch(step.condition, self._position(step), inner)
@@ -127,6 +128,8 @@ class Liveness:
             return
         interval.stop = position
         home = interval.loop
+        if home is loop:
+            return
         while home.depth > loop.depth or not _is_inside(loop, home):
             # Touched first inside a loop that does not surround this access: needed throughout that loop.
             interval.start = min(interval.start, home.start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from braze.program.ir import Branch, Copy, Host, Launch, Loop, ParallelCopy, Program, Step
+from braze.program.ir import Branch, Copy, Host, Launch, Loop, Program, Step
 
 _BYTES_PER_SECOND = 10e9
 _FLOPS_PER_SECOND = 10e9
@@ -106,8 +106,6 @@ def _step_seconds(step: Step) -> float:
             return _STEP_SECONDS + moved + computed
         case Copy():
             return _STEP_SECONDS + 2 * step.source.type.nbytes / _BYTES_PER_SECOND
-        case ParallelCopy():
-            return sum(_STEP_SECONDS + 2 * s.type.nbytes / _BYTES_PER_SECOND for s, _ in step.pairs)
         case Loop():
             if step.trip_count == 0:
                 return seconds(step.condition_steps)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from braze.program.ir import Branch, Buffer, CallSymbol, Copy, Host, Launch, Loop, ParallelCopy, Program
+from braze.program.ir import Branch, Buffer, CallSymbol, Copy, Host, Launch, Loop, Program
 
 
 def print_program(program: Program) -> str:
@@ -54,9 +54,6 @@ def _steps(program: Program, steps: Iterable[Any], left: str, lines: list[str]) 
                 lines.append(
                     f"{left}copy {_buffer(program, step.source)} -> {_buffer(program, step.destination)}"
                 )
-            case ParallelCopy():
-                pairs = [f"{_buffer(program, s)} -> {_buffer(program, d)}" for s, d in step.pairs]
-                lines.append(f"{left}copy {', '.join(pairs)}")
             case Loop():
                 times = "" if step.trip_count is None else f" {step.trip_count} times"
                 lines.append(f"{left}loop{times}")
