@@ -25,7 +25,8 @@ from braze import dtypes
 from braze.errors import DTypeError, UnsupportedError
 from braze.hlo import Module, parse
 from braze.hlo.evaluate import evaluate
-from braze.hlo.ir import Function, Instruction, Region, walk
+from braze.hlo.ir import Function, Instruction, Region, equal, walk
+from braze.hlo.text import print_module
 from braze.hlo.verify import verify
 from braze.ops.table import HLO_OPS
 
@@ -240,8 +241,10 @@ needs_modules = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no conformance 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", sorted_out()[0])
 def test_module(name: str, target: str) -> None:
-    module, ran = with_checks(sorted_out()[0][name])
-    verify(module)
+    original = sorted_out()[0][name]
+    verify(original)
+    assert equal(parse(print_module(original)), original)
+    module, ran = with_checks(original)
     for function in module.functions.values():
         if not function.region.parameters:
             entry = Function("main", function.region)

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from braze import dtypes
 from braze.errors import BrazeError, ParseError, UnsupportedError
 from braze.hlo import lexer, parse
 from braze.hlo.ir import Module
 from braze.hlo.text import print_module
+from braze.types import TensorType
 
 FORMS = (Path(__file__).parent / "all_forms.mlir").read_text()
 
@@ -75,7 +77,7 @@ def test_errors_show_the_line_with_a_caret() -> None:
         ("  %0 = stablehlo.constant dense<0> : tensor<?xi32>", "the dynamic type tensor<?xi32> at line 2"),
         ("  %0 = stablehlo.constant dense<0> : tensor<f99>", "the element type of tensor<f99> at line 2"),
         ("  %0 = stablehlo.sine %x {zip = 1} : tensor<3xf32>", "the attribute zip of stablehlo.sine"),
-        ("  %0 = stablehlo.constant dense<0> : tensor<999999999999xi8>", "999999999999 elements"),
+        ("  %0 = stablehlo.constant dense<0> : tensor<999999999999xi8>", "999999999999 bytes"),
     ],
 )
 def test_what_braze_lacks_is_named_with_its_line(body: str, what: str) -> None:
@@ -119,6 +121,23 @@ def test_comparison_type_follows_the_operands_where_the_text_has_none() -> None:
     first, second = module.main.region.instructions
     assert first.attrs == {"comparison_direction": "LT", "compare_type": "FLOAT"}
     assert second.attrs == {"comparison_direction": "GE", "compare_type": "SIGNED"}
+
+
+def test_numbers_of_attributes_keep_type_and_bits() -> None:
+    attrs = parse(
+        "module attributes {a = 3, b = 3 : i64, c = -1 : i8, d = 0x7FF0000000000000 : f64, e = 2.5 : f32, "
+        "f = true, g = [1, [2]], h = array<i64: 1, 2>, i = dense<1> : tensor<2xi32>, j = unit, k, "
+        "l = #stablehlo<precision HIGH>, m = #stablehlo.dot<a = [1]>, n = #sdy.x<[{}, {}]>, "
+        "o = @f, p = tensor<2xf32>} {}"
+    ).attrs
+    np.testing.assert_array_equal(attrs.pop("i"), [1, 1])
+    assert attrs == {
+        "a": 3, "b": 3, "c": np.int8(-1), "d": np.inf, "e": 2.5, "f": True, "g": (1, (2,)), "h": (1, 2),
+        "j": None, "k": None, "l": "HIGH", "m": {"a": (1,)}, "n": "#sdy.x<[{}, {}]>", "o": "f",
+        "p": TensorType((2,), dtypes.F32),
+    }  # fmt: skip
+    assert type(attrs["a"]) is int
+    assert type(attrs["c"]) is np.int8
 
 
 def test_attributes_of_modules_and_functions_are_kept() -> None:

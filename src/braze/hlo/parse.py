@@ -233,14 +233,13 @@ class _Parser:
         self.at += 1
         name = self.take(NAME, "a type")
         dtype = dtypes.FROM_HLO.get(name)
-        if name in ("i64", "f64", "index") or dtype is None:
+        if dtype is None or (name == "i64" and not is_float):
             return value
-        if dtypes.is_float(dtype):
-            return float(value)
         try:
-            return dtype.type(value)
-        except (OverflowError, ValueError):
-            raise self.error(f"{text} does not fit {name}", start) from None
+            array = literals.array_from_elements((text,), None, TensorType((), dtype))
+        except (OverflowError, ValueError, KeyError) as why:
+            raise self.error(f"not of type {name}: {why}", start) from None
+        return float(array) if dtypes.is_float(dtype) else array[()]
 
     def integer_from(self, text: str, at: int) -> int:
         if len(text) > 40:
@@ -313,8 +312,8 @@ class _Parser:
     def dense_array(
         self, build: Callable[[TensorType], np.ndarray[Any, Any]], type: TensorType, at: int
     ) -> np.ndarray[Any, Any]:
-        if type.size > _MAX_ELEMENTS:
-            raise self.unsupported(f"a constant of {type.size} elements", at)
+        if type.nbytes > _MAX_CONSTANT:
+            raise self.unsupported(f"a constant of {type.nbytes} bytes", at)
         try:
             array = build(type)
         except (ValueError, OverflowError, KeyError) as why:
@@ -671,8 +670,8 @@ class _Parser:
         return form(self, op, start)
 
 
-_MAX_ELEMENTS = 1 << 28
-"""Larger splats are refused: a mutated digit should not ask for all memory."""
+_MAX_CONSTANT = 1 << 30
+"""Bytes of the largest constant: one digit too many in a splat should not ask for all memory."""
 
 
 def _raw_bytes(text: str) -> bytes:

@@ -253,8 +253,9 @@ def _convert(p: Printer, i: Instruction, left: str) -> None:
     p.line(f"{left}stablehlo.convert {p.names(i.operands)} : {_same_or_signature(i)}")
 
 
-def _reshape(p: Printer, i: Instruction, left: str) -> None:
-    p.line(f"{left}stablehlo.reshape {p.names(i.operands)} : {_signature(i)}")
+def _changing(p: Printer, i: Instruction, left: str) -> None:
+    """`stablehlo.reshape %0 : (T) -> T`: the types in full, also where they are alike."""
+    p.line(f"{left}{syntax.full_name(i.op)} {p.names(i.operands)} : {_signature(i)}")
 
 
 def _constant(p: Printer, i: Instruction, left: str) -> None:
@@ -309,10 +310,6 @@ def _slice(p: Printer, i: Instruction, left: str) -> None:
 def _pad(p: Printer, i: Instruction, left: str) -> None:
     lists = ", ".join(f"{name} = {_list(i.attrs[name])}" for name in ("low", "high", "interior"))
     p.line(f"{left}stablehlo.pad {p.names(i.operands)}, {lists} : {_signature(i)}")
-
-
-def _dynamic_update_slice(p: Printer, i: Instruction, left: str) -> None:
-    p.line(f"{left}stablehlo.dynamic_update_slice {p.names(i.operands)} : {_signature(i)}")
 
 
 def _dot_general(p: Printer, i: Instruction, left: str) -> None:
@@ -386,6 +383,7 @@ def _compact_reducer(region: Region) -> str | None:
 
 
 _PRETTY: dict[str, _Form] = {
+    "bitcast_convert": _changing,
     "broadcast_in_dim": _listed("dims", "broadcast_dimensions"),
     "call": _call,
     "compare": _compare,
@@ -396,11 +394,11 @@ _PRETTY: dict[str, _Form] = {
     "custom_call": _custom_call,
     "dot_general": _dot_general,
     "dynamic_slice": _listed("sizes", "slice_sizes"),
-    "dynamic_update_slice": _dynamic_update_slice,
+    "dynamic_update_slice": _changing,
     "iota": _iota,
     "pad": _pad,
     "reduce": _reduce,
-    "reshape": _reshape,
+    "reshape": _changing,
     "reverse": _listed("dims", "dimensions", same=True),
     "select": _select,
     "slice": _slice,
