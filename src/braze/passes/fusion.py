@@ -305,7 +305,7 @@ class _Plan:
 
     def _uses(self, values: Sequence[Value], home: Cluster) -> list[tuple[Instruction, int]]:
         """Members of a cluster that read one of the values, and as which operand."""
-        uses = []
+        uses: list[tuple[Instruction, int]] = []
         for u in sorted({u for r in values for u in self.users.get(r, ())}):
             if home in self.clusters.get(u, ()):
                 consumer = self.instructions[u]

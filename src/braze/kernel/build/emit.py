@@ -169,9 +169,9 @@ class Emitter(Builder):
 
     def compute(self, opcode: str, *operands: Any, dtype: DType | None = None) -> Operand:
         if any(type(o) is Affine for o in operands):
-            symbolic = self._affine_compute(opcode, operands)
+            symbolic: Any = self._affine_compute(opcode, operands)
             if symbolic is not None:
-                return symbolic  # type: ignore[return-value]  # facets take it for an operand
+                return symbolic  # type: ignore[no-any-return]  # to a facet it is an operand like others
             operands = tuple(self.materialise(o) if type(o) is Affine else o for o in operands)
         if any(type(o) is float for o in operands):
             return super().compute(opcode, *operands, dtype=dtype)  # 0.0 == -0.0 as a key
@@ -187,14 +187,14 @@ class Emitter(Builder):
                 self._note_range(opcode, operands, result)
         return result
 
-    def lift(self, value: Any, dtype: DType) -> Operand:
+    def lift(self, value: Any, dtype: DType) -> Any:
         return value if type(value) is Affine else super().lift(value, dtype)
 
     def clamp_index(self, index: Any, size: int) -> Any:
         """The index itself: loads outside an axis are masked off, so address arithmetic stays affine."""
         return index if type(index) is Affine else super().clamp_index(index, size)
 
-    def cast(self, value: Operand, dtype: DType) -> Operand:
+    def cast(self, value: Any, dtype: DType) -> Any:
         if type(value) is Affine:
             if dtype == I64:
                 return value
@@ -276,7 +276,7 @@ class Emitter(Builder):
         """Quotient and remainder of a non-negative expression by a positive number."""
         whole = tuple((s, c) for s, c in index.terms if c % divisor == 0)
         rest = Affine(index.constant % divisor, tuple((s, c) for s, c in index.terms if c % divisor))
-        if 0 <= rest.low and rest.high < divisor:
+        if rest.lies_within(divisor):
             return Affine(index.constant // divisor, tuple((s, c // divisor) for s, c in whole)), rest
         value = self.materialise(index)
         small = index.high < 1 << 31 and value.varying

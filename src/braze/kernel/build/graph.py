@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -243,7 +244,7 @@ class Graph:
             classes = [-1, *[c for _, c in sequence], -1]
             if len(set(classes)) != len(classes) - 1:
                 pinned.update(classes)
-            for x, y in zip(classes, classes[1:], strict=False):
+            for x, y in itertools.pairwise(classes):
                 after.setdefault(x, set()).add(y)
                 before.setdefault(y, set()).add(x)
         return {

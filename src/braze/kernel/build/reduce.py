@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, INTEGERS, DType
+from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType
 from braze.hlo.ir import Region
 from braze.kernel.build.affine import Affine, Index
 from braze.kernel.build.emit import Emitter, Sweep, is_float, splat

@@ -35,10 +35,13 @@ def split(region: Region, name: str, target: Target, build: Build) -> Built | No
     """Two launches where that pays, else None."""
     if not any(i.op.hlo in ("reduce", "dot_general") for i in region.instructions):
         return None
-    parts = sum(t.nbytes for t in region.parameter_types) // PART_BYTES
-    if parts < 2:
+    if sum(t.nbytes for t in region.parameter_types) < 2 * PART_BYTES:
         return None
     graph = Graph(region)
+    reduced = _reached([x for r in graph.reductions for x in r.inputs])
+    parts = sum(p.type.nbytes for p in graph.parameters if p.number in reduced) // PART_BYTES
+    if parts < 2:
+        return None
     plans = nests(graph, target)
     if len(plans) != 1 or plans[0].rows > FEW_ROWS or not _splittable(graph, plans[0]):
         return None
