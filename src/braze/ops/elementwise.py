@@ -19,6 +19,7 @@ import numpy as np
 from braze import dtypes
 from braze.dtypes import ALL, BOOL, COMPLEX, F32, FLOATS, I32, INTEGERS, NUMBERS, SIGNED, UNSIGNED, DType
 from braze.errors import DTypeError, ShapeError, UnsupportedError
+from braze.ops import angles
 from braze.ops.facets import (
     HLO_ONLY,
     LOWERED,
@@ -230,9 +231,9 @@ exp: Op = unary("exp", "exponential", INEXACT, rounded_once(np.exp), lambda t, x
             lambda b, x: b.math("exp", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
 log: Op = unary("log", "log", INEXACT, rounded_once(np.log), lambda t, x: div(t, x),
             lambda b, x: b.math("log", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-sin: Op = unary("sin", "sine", INEXACT, rounded_once(np.sin), lambda t, x: mul(t, cos(x)),
+sin: Op = unary("sin", "sine", INEXACT, rounded_once(angles.sin), lambda t, x: mul(t, cos(x)),
             lambda b, x: b.math("sin", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-cos: Op = unary("cos", "cosine", INEXACT, rounded_once(np.cos), lambda t, x: neg(mul(t, sin(x))),
+cos: Op = unary("cos", "cosine", INEXACT, rounded_once(angles.cos), lambda t, x: neg(mul(t, sin(x))),
             lambda b, x: b.math("cos", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
 
 

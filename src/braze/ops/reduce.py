@@ -209,6 +209,8 @@ def _extremum_jvp(name: str) -> Callable[..., Any]:
 
     def jvp(t: Any, x: Any, *, axes: Axes) -> Any:
         type_ = core.typeof(x)
+        if type_.size == 0:  # the extremum over nothing is a constant
+            return full(kept(type_.shape, axes), type_.dtype, 0)
         extremum = expand(core_op(name)(x, axes=axes), type_.shape, axes)
         here = elementwise.convert_element_type(
             elementwise.eq(x, extremum), new_dtype=type_.dtype, weak_type=False

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from braze import core, dtypes
-from braze.dtypes import BOOL, F32, I32, I64, INTEGERS, NUMBERS, U64, DType
+from braze.dtypes import BOOL, F32, F64, I32, I64, INTEGERS, NUMBERS, U64, DType
 from braze.errors import DTypeError, ShapeError
 from braze.ops import elementwise
 from braze.ops.facets import (
@@ -1014,7 +1014,7 @@ def _mapped_dynamic_slice_lower(b: Any, x: Any, *starts: Any, slice_sizes: Entri
 def _mapped_dynamic_slice_samples() -> list[Sample]:
     return [
         ((TensorType((n, *x), d), *[TensorType((n,), I32)] * len(x)), {"slice_sizes": sizes})
-        for d in (F32, I32)
+        for d in (F32, F64, I32)
         for x, sizes in _window_cases()
         for n in (1, 3)
     ]
@@ -1075,7 +1075,7 @@ def _mapped_dynamic_update_slice_lower(b: Any, x: Any, update: Any, *starts: Any
 def _mapped_dynamic_update_slice_samples() -> list[Sample]:
     return [
         ((TensorType((n, *x), d), TensorType((n, *sizes), d), *[TensorType((n,), I32)] * len(x)), {})
-        for d in (F32, I32)
+        for d in (F32, F64, I32)
         for x, sizes in _window_cases()
         for n in (1, 3)
     ]
