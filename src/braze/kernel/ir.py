@@ -103,7 +103,10 @@ class Compute:
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """result = memory[index]; masked-off lanes give `other` and touch no memory."""
+    """result = memory[index]; masked-off lanes give `other`, or 0 without one, and touch no memory.
+
+    In private memory each lane reads its own copy, and `uniform` says that all read the same index of it.
+    """
 
     result: Value
     memory: Memory
@@ -141,7 +144,8 @@ class For:
 class While:
     """Run `condition_body`; while `condition` holds, run `body` and go round with `yields`.
 
-    `results` are the carried values at the moment the condition failed.
+    `results` are the carried values at the moment the condition failed. `body` sees what
+    `condition_body` defines.
     """
 
     carried: tuple[Value, ...]
@@ -232,7 +236,7 @@ class Kernel:
         parameters: memories of the launch in the order of its buffers.
         scratch: private and shared memories.
         grid: number of blocks; `block` is the i64 value of the running one.
-        lanes: lanes of a varying value.
+        lanes: lanes of a varying value, a power of two.
         ops, flops, bytes_read, bytes_written, transcendentals: what it does, for records and the thread split.
     """
 

@@ -110,21 +110,22 @@ class LaneValues:
         return w.value(f"trunc i{n} {count} to i1")
 
     def _reduce_halves(self, opcode: str, value: str, dtype: DType) -> str:
-        w, n, kind = self.w, self.lanes, element(dtype)
+        n, kind = self.lanes, element(dtype)
         while n > 1:
             half = n // 2
-            low, high = (
-                w.value(
-                    f"shufflevector <{n} x {kind}> {value}, <{n} x {kind}> poison, "
-                    f"<{half} x i32> <{', '.join(f'i32 {start + i}' for i in range(half))}>"
-                )
-                for start in (0, half)
-            )
-            if half == 1:
-                low, high = (w.value(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
-            value = compute(w, opcode, dtype, dtype, half, (low, high))
+            low, high = (self._part(value, kind, n, start, half) for start in (0, half))
+            value = compute(self.w, opcode, dtype, dtype, half, (low, high))
             n = half
         return value
+
+    def _part(self, value: str, kind: str, n: int, start: int, count: int) -> str:
+        """Some neighbouring lanes of n."""
+        if count == 1:
+            return self.w.value(f"extractelement <{n} x {kind}> {value}, i64 {start}")
+        order = ", ".join(f"i32 {start + i}" for i in range(count))
+        return self.w.value(
+            f"shufflevector <{n} x {kind}> {value}, <{n} x {kind}> poison, <{count} x i32> <{order}>"
+        )
 
     def _lane_shift(self, s: LaneShift) -> None:
         value, fill, n = self.vector(s.operand), self.vector(s.fill), self.lanes
