@@ -49,7 +49,7 @@ MOST_UNITED = 8
 """Kernels with a common input that are compared with each other."""
 SMALL_KERNEL = 16 << 10
 """Kernels that move no more bytes are put together: starting them costs as much as running them."""
-MOST_BUFFERS = 96
+MOST_BUFFERS = 256
 """Operands and results of a kernel that was put together."""
 
 
@@ -102,7 +102,7 @@ def _fused_region(
     for unit in plan.order():
         if isinstance(unit, Cluster):
             made.append(_fusion_of(unit, region, plan, values))
-        else:
+        elif not plan.is_absorbed(unit):
             made.append(_outside(unit, values, target, decisions))
     return Region(region.parameters, made, [values.get(v, v) for v in region.results])
 
@@ -148,10 +148,11 @@ def _fusion_of(cluster: Cluster, region: Region, plan: _Plan, values: dict[Value
             parameters.append(parameter)
         body.append(_copy(member, inner))
     results = list(cluster.results)
-    attrs: dict[str, object] = {"kind": cluster.kind, "name": _name(cluster, region)}
-    aliases = _aliases(results, inner, parameters)
-    if aliases:
-        attrs["aliases"] = aliases
+    attrs: dict[str, object] = {
+        "kind": cluster.kind,
+        "name": _name(cluster, region),
+        "aliases": _aliases(results, inner, parameters),
+    }
     last = region.instructions[max(cluster.members)]
     made = Instruction(
         fusion_hlo,
@@ -425,6 +426,15 @@ class _Plan:
         cluster = begin(len(self.all), instruction, p)
         self.all.append(cluster)
         self.clusters[p] = [cluster]
+
+    def is_absorbed(self, instruction: Instruction) -> bool:
+        """Whether it is a constant of one value that kernels alone use: each has it as an immediate."""
+        return (
+            instruction.op.hlo == "constant"
+            and is_splat(instruction)
+            and instruction.result not in self.returned
+            and all(u in self.clusters for u in self.users.get(instruction.result, ()))
+        )
 
     # Order ----------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class Graph:
     def fusion(self, *results: Value, **attrs: object) -> Instruction:
         region = self.region(*results)
         operands = [Value(p.type) for p in self.parameters]
-        attrs = {"kind": "loop", "name": "k", **attrs}
+        attrs = {"kind": "loop", "name": "k", "aliases": (), **attrs}
         return Instruction(HLO_OPS["braze.fusion"], operands, region.result_types, attrs, (region,))
 
 
