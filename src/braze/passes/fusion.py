@@ -337,10 +337,8 @@ class _Plan:
             return "the kernel writes tiles of a product"
         if axes is None:
             return "the kernel does not pass over it element by element"
-        mine = frozenset(a for a in axes if a >= 0)
-        if mine == home.result_axes and axes == tuple(range(len(axes))):
-            return ""
-        if home.rows is not None and mine == home.rows:
+        mine = [a for a in axes if a >= 0]
+        if mine == sorted(home.result_axes) or (home.rows is not None and mine == sorted(home.rows)):
             return ""
         return "the kernel passes over other axes"
 
@@ -568,7 +566,6 @@ class _Plan:
                 or buffers + mine > MOST_BUFFERS
                 or (home.kind != "update" and cluster.kind == "update")
                 or (home.kind == "update" and cluster.kind != "update")
-                or _lanes_differ(home, cluster)
                 or self._overwrites(home, cluster)
                 or self._overwrites(cluster, home)
             )
@@ -620,8 +617,3 @@ def _rank(unit: Cluster | int) -> int:
 def _is_free(v: Value) -> bool:
     """Whether reading it costs nothing: scalars and constants of one value."""
     return v.type.size == 1 or (v.producer is not None and is_splat(v.producer))
-
-
-def _lanes_differ(x: Cluster, y: Cluster) -> bool:
-    """Scalars next to long rows would run with the lanes of the rows."""
-    return (not x.domain) != (not y.domain)

@@ -177,7 +177,7 @@ class Emitter(Builder):
             return super().compute(opcode, *operands, dtype=dtype)  # 0.0 == -0.0 as a key
         key = (opcode, dtype, operands)
         for memo in reversed(self._memos):
-            found = memo.get(key)
+            found: Operand | None = memo.get(key)
             if found is not None:
                 return found
         result = super().compute(opcode, *operands, dtype=dtype)
@@ -460,7 +460,7 @@ class Emitter(Builder):
 
     def _known(self, key: tuple[int, int]) -> Operand | None:
         for memo in reversed(self._memos):
-            found = memo.get(key)
+            found: Operand | None = memo.get(key)
             if found is not None:
                 return found
         return None
@@ -481,6 +481,7 @@ class Emitter(Builder):
         if row is not None:
             return self.read(row.memory, (row.memory.size,), (index[row.position],))
         values = [self._known(self._key(*pair)) for pair in needed]
+        value: Operand
         match node.kind:
             case "elementwise":
                 assert node.op is not None, "elementwise nodes have an op"
