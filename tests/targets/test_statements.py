@@ -270,3 +270,22 @@ def test_text_of_a_module_is_the_same_each_time():
 
     case = CASES["merge"]
     assert kernel_module(case.make(40), host()) == kernel_module(case.make(40), host())
+
+
+def test_multiplication_and_addition_round_twice():
+    """No contraction to a fused multiply-add: x*x - x*x is zero, and each step rounds to its own dtype."""
+    b = Builder("twice", 16)
+    x, y = b.memory("x", F32, 1024, "in"), b.memory("y", F32, 1024, "out")
+    with b.region(), b.for_(0, 1024, 16) as i:
+        value = b.load(x, i, "unit")
+        b.store(y, i, b.sub(b.mul(value, value), b.mul(value, value)), "unit")
+    data = np.random.default_rng(3).standard_normal(1024).astype(np.float32)
+    found = agree(b.finish(1), [data, np.ones(1024, np.float32)])
+    assert (found[1] == 0).all()
+    b = Builder("chain", 16)
+    x, y = b.memory("x", F32, 1024, "in"), b.memory("y", F32, 1024, "inout")
+    with b.region(), b.for_(0, 1024, 16) as i:
+        value = b.load(x, i, "unit")
+        b.store(y, i, b.add(b.mul(value, value), b.load(y, i, "unit")), "unit")
+    found = agree(b.finish(1), [data, -data * data])
+    assert (found[1] == 0).all()
