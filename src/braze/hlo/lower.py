@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from braze import core
-from braze.errors import Source, UnsupportedError
+from braze.errors import BrazeError, Source, UnsupportedError
 from braze.hlo.ir import Builder, Function, Instruction, Module, Region, Value
 from braze.ops.table import DEFAULT, HLO_OPS, Absent, Op
 from braze.trace.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, dce
@@ -242,7 +242,11 @@ class LoweringBuilder(Builder):
             raise UnsupportedError(
                 f"lower: {op.title} has no HLO form: {op.lower.reason}.", source=self.source
             )
-        found = op.lower(self, *values, **attrs)
+        try:
+            found = op.lower(self, *values, **attrs)
+        except BrazeError as error:
+            error.source = error.source or self.source
+            raise
         return (found,) if isinstance(found, Value) else found
 
     def _broadcast_all(self, values: list[Value]) -> list[Value]:
