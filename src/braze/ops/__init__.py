@@ -1,9 +1,20 @@
 """What an operation is: one record per operation with every facet, by kind.
 
-`elementwise`, `shape`, `reduce`, `dot`, `control`, `fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
+`elementwise`, `shape`, `reduce`, `dot`, `control`, `mapped`, `fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
 """
 
-from braze.ops import control, dot, elementwise, fusion, reduce, shape
+from braze.ops import control, dot, elementwise, fusion, mapped, reduce, shape
 from braze.ops.table import HLO_OPS, PRIMITIVES, Op
 
-__all__ = ["HLO_OPS", "PRIMITIVES", "Op", "control", "dot", "elementwise", "fusion", "reduce", "shape"]
+__all__ = [
+    "HLO_OPS",
+    "PRIMITIVES",
+    "Op",
+    "control",
+    "dot",
+    "elementwise",
+    "fusion",
+    "mapped",
+    "reduce",
+    "shape",
+]

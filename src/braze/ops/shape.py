@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from braze import core, dtypes
-from braze.dtypes import BOOL, F32, F64, I32, I64, INTEGERS, NUMBERS, U64, DType
+from braze.dtypes import BOOL, I32, I64, INTEGERS, NUMBERS, U64, DType
 from braze.errors import DTypeError, ShapeError
 from braze.ops import elementwise
 from braze.ops.facets import (
@@ -757,14 +757,14 @@ def _dynamic_slice_infer(x: TensorType, *starts: TensorType, slice_sizes: Entrie
     return TensorType(slice_sizes, x.dtype)
 
 
-def _window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[builtins.slice, ...]:
+def window(shape: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[builtins.slice, ...]:
     """The window with its start clamped, in Python ints, which do not wrap."""
     first = [max(min(int(s), n - size), 0) for s, n, size in zip(starts, shape, sizes)]
     return tuple(builtins.slice(s, s + size) for s, size in zip(first, sizes))
 
 
 def _dynamic_slice_numpy(x: Array, *starts: Array, slice_sizes: Entries) -> Array:
-    return np.asarray(x[_window(x.shape, starts, slice_sizes)])
+    return np.asarray(x[window(x.shape, starts, slice_sizes)])
 
 
 def _dynamic_slice_jvp(*args: Any, slice_sizes: Entries) -> Any:
@@ -787,7 +787,9 @@ def _dynamic_slice_batch(size: int, args: Any, axes: Any, *, slice_sizes: Entrie
         starts = (_zero_start(args[1:]), *args[1:])
         return dynamic_slice(x, *starts, slice_sizes=(size, *slice_sizes)), 0
     starts = tuple(to_front(size, s, a) for s, a in zip(args[1:], axes[1:]))
-    return mapped_dynamic_slice(x, *starts, slice_sizes=slice_sizes), 0
+    from braze.ops import mapped
+
+    return mapped.mapped_dynamic_slice(x, *starts, slice_sizes=slice_sizes), 0
 
 
 def _start(b: Any, operand: Any, n: int, size: int) -> Any:
@@ -808,7 +810,8 @@ def _dynamic_slice_kernel(b: Any, index: Any, x: Any, *starts: Any, slice_sizes:
     )
 
 
-def _window_cases() -> list[tuple[Entries, Entries]]:
+def window_cases() -> list[tuple[Entries, Entries]]:
+    """Shapes and window sizes worth testing."""
     return [
         ((), ()),
         ((5,), (2,)),
@@ -825,7 +828,7 @@ def _dynamic_slice_samples() -> list[Sample]:
         ((TensorType(x, d), *[TensorType((), i)] * len(x)), {"slice_sizes": sizes})
         for d in SAMPLED
         for i in (I32, I64)
-        for x, sizes in _window_cases()
+        for x, sizes in window_cases()
     ]
 
 
@@ -864,7 +867,7 @@ def _dynamic_update_slice_infer(x: TensorType, update: TensorType, *starts: Tens
 
 def _dynamic_update_slice_numpy(x: Array, update: Array, *starts: Array) -> Array:
     out = x.copy()
-    out[_window(x.shape, starts, update.shape)] = update
+    out[window(x.shape, starts, update.shape)] = update
     return out
 
 
@@ -888,7 +891,9 @@ def _dynamic_update_slice_batch(size: int, args: Any, axes: Any) -> Any:
     if all(a is None for a in axes[2:]):
         return dynamic_update_slice(x, update, _zero_start(args[2:]), *args[2:]), 0
     starts = tuple(to_front(size, s, a) for s, a in zip(args[2:], axes[2:]))
-    return mapped_dynamic_update_slice(x, update, *starts), 0
+    from braze.ops import mapped
+
+    return mapped.mapped_dynamic_update_slice(x, update, *starts), 0
 
 
 def _dynamic_update_slice_kernel(b: Any, index: Any, x: Any, update: Any, *starts: Any) -> Any:
@@ -914,7 +919,7 @@ def _dynamic_update_slice_samples() -> list[Sample]:
         ((TensorType(x, d), TensorType(sizes, d), *[TensorType((), i)] * len(x)), {})
         for d in SAMPLED
         for i in (I32, I64)
-        for x, sizes in _window_cases()
+        for x, sizes in window_cases()
     ]
 
 
@@ -928,52 +933,7 @@ dynamic_update_slice: Op = Op(
 )  # fmt: skip
 
 
-# --- windows with a start per entry -------------------------------------------------------------------
-# What vmap makes of the two above when start indices are mapped: a leading axis runs through all operands.
-# They lower to a loop over that axis, which compiles to the same size for any number of entries.
-def _entries(title: str, types: Sequence[TensorType]) -> list[TensorType]:
-    """The operand types of one entry of the leading axis."""
-    sizes = {t.shape[:1] for t in types}
-    if len(sizes) != 1 or () in sizes:
-        raise ShapeError(f"{title}: operands have leading axes {sorted(sizes)}, which must be one size.")
-    return [t.with_(shape=t.shape[1:]) for t in types]
-
-
-def _mapped_dynamic_slice_infer(*types: TensorType, slice_sizes: Entries) -> TensorType:
-    entry = _dynamic_slice_infer(*_entries("mapped_dynamic_slice", types), slice_sizes=slice_sizes)
-    return entry.with_(shape=(types[0].shape[0], *entry.shape))
-
-
-def _mapped_dynamic_slice_numpy(*arrays: Array, slice_sizes: Entries) -> Array:
-    out = np.empty((len(arrays[0]), *slice_sizes), arrays[0].dtype)
-    for i, entry in enumerate(zip(*arrays)):
-        out[i] = _dynamic_slice_numpy(*map(np.asarray, entry), slice_sizes=slice_sizes)
-    return out
-
-
-def _mapped_dynamic_slice_jvp(*args: Any, slice_sizes: Entries) -> Any:
-    half = len(args) // 2
-    return mapped_dynamic_slice(args[0], *args[half + 1 :], slice_sizes=slice_sizes)
-
-
-def _mapped_dynamic_slice_transpose(ct: Any, x: Undefined, *starts: Any, slice_sizes: Entries) -> list[Any]:
-    zeros = full(x.type.shape, x.type.dtype, 0)
-    return [mapped_dynamic_update_slice(zeros, ct, *starts), *[None] * len(starts)]
-
-
-def _merge(x: Any) -> Any:
-    """The first two axes as one."""
-    first, second, *rest = core.typeof(x).shape
-    return reshape(x, shape=(first * second, *rest))
-
-
-def _mapped_dynamic_slice_batch(size: int, args: Any, axes: Any, *, slice_sizes: Entries) -> Any:
-    merged = [_merge(to_front(size, x, a)) for x, a in zip(args, axes)]
-    inner = next(n for i, n in enumerate(core.typeof(args[0]).shape) if i != axes[0])
-    sliced = mapped_dynamic_slice(*merged, slice_sizes=slice_sizes)
-    return reshape(sliced, shape=(size, inner, *slice_sizes)), 0
-
-
+# --- rows, in HLO -------------------------------------------------------------------------------------
 def row(b: Any, x: Any, i: Any) -> Any:
     """Entry i of the leading axis, without that axis."""
     shape = x.type.shape
@@ -991,101 +951,3 @@ def with_row(b: Any, x: Any, new: Any, i: Any) -> Any:
 def zeros(b: Any, t: TensorType) -> Any:
     """Zeros of a type, in HLO."""
     return elementwise.splat(b, t, 0)
-
-
-def _loop_over_rows(b: Any, size: int, initial: Any, body: Any) -> Any:
-    """`body(b, i, carried)` for each entry of a leading axis, as an HLO while."""
-    from braze.ops.control import counted_loop
-
-    return counted_loop(b, size, (initial,), lambda b, i, x: (body(b, i, x),))[0]
-
-
-def _mapped_dynamic_slice_lower(b: Any, x: Any, *starts: Any, slice_sizes: Entries) -> Any:
-    size = x.type.shape[0]
-    initial = zeros(b, TensorType((size, *slice_sizes), x.type.dtype))
-
-    def body(b: Any, i: Any, out: Any) -> Any:
-        window = b.emit(dynamic_slice, row(b, x, i), *[row(b, s, i) for s in starts], slice_sizes=slice_sizes)
-        return with_row(b, out, window, i)
-
-    return _loop_over_rows(b, size, initial, body)
-
-
-def _mapped_dynamic_slice_samples() -> list[Sample]:
-    return [
-        ((TensorType((n, *x), d), *[TensorType((n,), I32)] * len(x)), {"slice_sizes": sizes})
-        for d in (F32, F64, I32)
-        for x, sizes in _window_cases()
-        for n in (1, 3)
-    ]
-
-
-mapped_dynamic_slice: Op = Op(
-    "mapped_dynamic_slice", hlo=None,
-    infer=_mapped_dynamic_slice_infer, numpy=_mapped_dynamic_slice_numpy, error=EXACT,
-    jvp=_mapped_dynamic_slice_jvp, transpose=_mapped_dynamic_slice_transpose,
-    batch=_mapped_dynamic_slice_batch, lower=_mapped_dynamic_slice_lower,
-    kernel=LOWERED, cost=elementwise_cost("mapped_dynamic_slice", 0),
-    samples=_mapped_dynamic_slice_samples, attrs=("slice_sizes",), jax_attrs=dict,
-)  # fmt: skip
-
-
-def _mapped_dynamic_update_slice_infer(*types: TensorType) -> TensorType:
-    _dynamic_update_slice_infer(*_entries("mapped_dynamic_update_slice", types))
-    return types[0]
-
-
-def _mapped_dynamic_update_slice_numpy(*arrays: Array) -> Array:
-    out = np.empty_like(arrays[0])
-    for i, entry in enumerate(zip(*arrays)):
-        out[i] = _dynamic_update_slice_numpy(*map(np.asarray, entry))
-    return out
-
-
-def _mapped_dynamic_update_slice_jvp(*args: Any) -> Any:
-    half = len(args) // 2
-    return mapped_dynamic_update_slice(args[0], args[1], *args[half + 2 :])
-
-
-def _mapped_dynamic_update_slice_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
-    t = update.type if isinstance(update, Undefined) else core.typeof(update)
-    ct_x = ct_update = None
-    if isinstance(x, Undefined):
-        ct_x = mapped_dynamic_update_slice(ct, full(t.shape, t.dtype, 0), *starts)
-    if isinstance(update, Undefined):
-        ct_update = mapped_dynamic_slice(ct, *starts, slice_sizes=t.shape[1:])
-    return [ct_x, ct_update, *[None] * len(starts)]
-
-
-def _mapped_dynamic_update_slice_batch(size: int, args: Any, axes: Any) -> Any:
-    merged = [to_front(size, x, a) for x, a in zip(args, axes)]
-    shape = core.typeof(merged[0]).shape
-    return reshape(mapped_dynamic_update_slice(*map(_merge, merged)), shape=shape), 0
-
-
-def _mapped_dynamic_update_slice_lower(b: Any, x: Any, update: Any, *starts: Any) -> Any:
-    def body(b: Any, i: Any, out: Any) -> Any:
-        starts_here = [row(b, s, i) for s in starts]
-        new = b.emit(dynamic_update_slice, row(b, out, i), row(b, update, i), *starts_here)
-        return with_row(b, out, new, i)
-
-    return _loop_over_rows(b, x.type.shape[0], x, body)
-
-
-def _mapped_dynamic_update_slice_samples() -> list[Sample]:
-    return [
-        ((TensorType((n, *x), d), TensorType((n, *sizes), d), *[TensorType((n,), I32)] * len(x)), {})
-        for d in (F32, F64, I32)
-        for x, sizes in _window_cases()
-        for n in (1, 3)
-    ]
-
-
-mapped_dynamic_update_slice: Op = Op(
-    "mapped_dynamic_update_slice", hlo=None,
-    infer=_mapped_dynamic_update_slice_infer, numpy=_mapped_dynamic_update_slice_numpy, error=EXACT,
-    jvp=_mapped_dynamic_update_slice_jvp, transpose=_mapped_dynamic_update_slice_transpose,
-    batch=_mapped_dynamic_update_slice_batch, lower=_mapped_dynamic_update_slice_lower,
-    kernel=LOWERED, cost=elementwise_cost("mapped_dynamic_update_slice", 0),
-    samples=_mapped_dynamic_update_slice_samples,
-)  # fmt: skip
