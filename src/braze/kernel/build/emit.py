@@ -25,6 +25,9 @@ from braze.kernel.build.graph import Graph, Node
 from braze.kernel.builder import Builder, Liftable, constant, number
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
 
+_At = tuple[Node, Index, int]
+"""A node, an index, and the index's number."""
+
 
 class Lanes:
     """The loop that runs over lanes: its depth, and the mask of the lanes inside the axis (None: all)."""
@@ -107,7 +110,7 @@ class Emitter(Builder):
         self._memos: list[dict[Any, Operand]] = [{}]
         self._floor = 1
         self._transparent = False
-        self._index_numbers: dict[tuple[Any, ...], int] = {}
+        self._index_numbers: dict[tuple[Any, ...], int] = {(): 0}
 
     # Placement ------------------------------------------------------------------------------------
 
@@ -427,67 +430,82 @@ class Emitter(Builder):
 
     def at(self, node: Node, index: Index) -> Operand:
         """The value of a node at an index."""
-        work = [(node, index)]
+        wanted = (node, index, self._number(index))
+        known = self._known(wanted)
+        if known is not None:
+            return known
+        work = [wanted]
         while work:
-            node, index = work[-1]
-            key = self._key(node, index)
-            if self._known(key) is not None:
+            at = work[-1]
+            if self._known(at) is not None:
                 work.pop()
                 continue
-            needed = self._needed(node, index)
-            missing = [pair for pair in needed if self._known(self._key(*pair)) is None]
+            values: list[Operand] = []
+            missing: list[_At] = []
+            for operand in self._needed(at):
+                found = self._known(operand)
+                if found is None:
+                    missing.append(operand)
+                else:
+                    values.append(found)
             if missing:
                 work.extend(reversed(missing))
                 continue
             work.pop()
-            value = self._evaluate(node, index, needed)
-            self.remember(node, index, value)
-        found = self._known(self._key(node, index))
-        assert found is not None, f"{node} was not computed"
-        return found
+            known = self._evaluate(at[0], at[1], values)
+            self._remember(at, known)
+        assert known is not None, f"{node} was not computed"
+        return known
 
     def known(self, node: Node, index: Index) -> Operand | None:
         """The value of a node at an index where it is there already."""
-        return self._known(self._key(node, index))
+        return self._known((node, index, self._number(index)))
 
     def remember(self, node: Node, index: Index, value: Operand) -> None:
-        place = self._depths.get(value, self.depth) if type(value) is Value else self.depth
-        self._memos[min(place, self.depth)][self._key(node, index)] = value
+        """Make a value known that was computed outside `at`."""
+        self._remember((node, index, self._number(index)), value)
 
-    def _key(self, node: Node, index: Index) -> tuple[int, int]:
+    def _number(self, index: Index) -> int:
+        """A small number for an index, equal for equal ones."""
         keys = tuple([i.key for i in index])
-        return node.number, self._index_numbers.setdefault(keys, len(self._index_numbers))
+        return self._index_numbers.setdefault(keys, len(self._index_numbers))
 
-    def _known(self, key: tuple[int, int]) -> Operand | None:
+    def _known(self, at: _At) -> Operand | None:
+        key = (at[0].number, at[2])
         for memo in reversed(self._memos):
             found: Operand | None = memo.get(key)
             if found is not None:
                 return found
         return None
 
-    def _needed(self, node: Node, index: Index) -> list[tuple[Node, Index]]:
+    def _remember(self, at: _At, value: Operand) -> None:
+        place = self._depths.get(value, self.depth) if type(value) is Value else self.depth
+        self._memos[min(place, self.depth)][at[0].number, at[2]] = value
+
+    def _needed(self, at: _At) -> list[_At]:
         """Operands, with their indices, that must be known before the node can be written."""
-        if self._complete_row(node, index) is not None:
+        node, index, number = at
+        if self.scratch_rows and self._complete_row(node, index) is not None:
             return []
         match node.kind:
             case "elementwise":
-                return [(x, index if x.shape == node.shape else ()) for x in node.operands]
+                shape = node.shape
+                return [(x, index, number) if x.shape == shape else (x, (), 0) for x in node.operands]
             case "move":
-                return [(node.operands[0], tuple(index[p] for p in node.picks))]
+                picked = tuple([index[p] for p in node.picks])
+                return [(node.operands[0], picked, self._number(picked))]
         return []
 
-    def _evaluate(self, node: Node, index: Index, needed: list[tuple[Node, Index]]) -> Operand:
-        row = self._complete_row(node, index)
+    def _evaluate(self, node: Node, index: Index, values: Sequence[Operand]) -> Operand:
+        row = self._complete_row(node, index) if self.scratch_rows else None
         if row is not None:
             return self.read(row.memory, (row.memory.size,), (index[row.position],))
-        values = [self._known(self._key(*pair)) for pair in needed]
         value: Operand
         match node.kind:
             case "elementwise":
                 assert node.op is not None, "elementwise nodes have an op"
                 value = self.lift(node.op.kernel(self, *values, **node.attrs), node.dtype)
             case "move":
-                assert values[0] is not None, "at computes what is needed first"
                 value = values[0]
             case "parameter":
                 value = self.read(self.memories[node.number], node.shape, index)
@@ -500,7 +518,8 @@ class Emitter(Builder):
                 value = self._mapped(node, index)
             case _:
                 value = self.reduce(self, node, index)
-        self._keep(node, index, value)
+        if self.scratch_rows:
+            self._keep(node, index, value)
         return value
 
     def _mapped(self, node: Node, index: Index) -> Operand:

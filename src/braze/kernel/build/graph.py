@@ -22,7 +22,7 @@ import numpy as np
 
 from braze.dtypes import DType
 from braze.hlo.ir import Instruction, Region, Value
-from braze.ops.table import IndexMap, Op
+from braze.ops.table import Cost, IndexMap, Op
 from braze.types import TensorType
 
 
@@ -42,7 +42,7 @@ class Node:
     """
 
     __slots__ = (
-        "attrs", "classes", "dims", "index", "kind", "number", "op", "operands", "picks", "reduction", "shape",
+        "_cost", "attrs", "classes", "dims", "index", "kind", "number", "op", "operands", "picks", "reduction", "shape",
         "source", "type", "value",
     )  # fmt: skip
 
@@ -63,10 +63,22 @@ class Node:
         self.reduction: Reduction | None = None
         self.value: Any = None
         self.source: Instruction | None = None
+        self._cost: Cost | None = None
 
     @property
     def dtype(self) -> DType:
         return self.type.dtype
+
+    def cost(self) -> Cost:
+        """The cost facet of the instruction; nothing for parameters and further results."""
+        if self._cost is None:
+            i = self.source
+            if i is None or self.index:
+                self._cost = Cost()
+            else:
+                regions = {"regions": i.regions} if i.regions else {}
+                self._cost = i.op.cost(*[v.type for v in i.operands], **regions, **i.attrs)
+        return self._cost
 
     def __repr__(self) -> str:
         return f"<{self.number} {self.op.hlo if self.op else self.kind} {self.shape}>"
@@ -116,11 +128,8 @@ class Graph:
         for instruction in region.instructions:
             self._instruction(instruction)
         self.results = [self._of[v] for v in region.results]
+        self.reductions = [n.reduction for n in self.nodes if n.reduction is not None and n.index == 0]
         self._collapse()
-
-    @property
-    def reductions(self) -> list[Reduction]:
-        return [n.reduction for n in self.nodes if n.reduction is not None and n.index == 0]
 
     # Nodes and axis classes -----------------------------------------------------------------------
 

@@ -154,6 +154,8 @@ def _waste(size: int, target: Target) -> float:
 
 def scratch_rows(nest: Nest, graph: Graph, target: Target) -> list[tuple[Node, int]]:
     """Nodes that several sweeps need and that cost much to compute: node, and the axis to keep it along."""
+    if not graph.reductions:
+        return []
     sweeps = _sweeps(nest, graph)
     consumers: dict[int, list[Node]] = {}
     for node in graph.nodes:
@@ -203,5 +205,5 @@ def flops_per_element(node: Node) -> int:
     """The cost facet of the node's op, a transcendental as `EXPENSIVE_FLOPS`."""
     if node.op is None or node.source is None or node.kind != "elementwise" or node.type.size == 0:
         return 0
-    cost = node.op.cost(*[v.type for v in node.source.operands], **node.attrs)
+    cost = node.cost()
     return int((cost.flops + cost.transcendentals * EXPENSIVE_FLOPS) // node.type.size)

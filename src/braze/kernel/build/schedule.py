@@ -17,7 +17,7 @@ from braze.kernel.build.affine import ZERO, Affine, Index
 from braze.kernel.build.emit import Emitter, ScratchRow
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.launch import BufferName, BuiltLaunch
-from braze.kernel.build.nest import Nest, scratch_rows
+from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, scratch_rows
 from braze.kernel.build.reduce import accumulation_dtype, reduce_at
 from braze.kernel.builder import constant
 from braze.kernel.ir import Memory, Operand
@@ -61,10 +61,7 @@ class Work:
 def work_of(graph: Graph) -> Work:
     work = Work()
     for node in graph.nodes:
-        if node.op is None or node.source is None or node.index:
-            continue
-        regions = {"regions": node.source.regions} if node.source.regions else {}
-        cost = node.op.cost(*[v.type for v in node.source.operands], **regions, **node.attrs)
+        cost = node.cost()
         work.flops += cost.flops
         work.transcendentals += cost.transcendentals
     work.bytes_read = sum(p.type.nbytes for p in graph.parameters)
@@ -73,9 +70,14 @@ def work_of(graph: Graph) -> Work:
 
 
 def lane_count(graph: Graph, plans: Sequence[Nest], target: Target) -> int:
-    """Two registers of the widest dtype, four for accumulators; no more than the longest lane axis."""
+    """Two registers of the widest dtype; four for light sums, which wait for one addition after another.
+
+    Functions like exp have enough independent work in two registers, and twice as wide cost twice the
+    compile time.
+    """
     widest = max((_width(n.dtype) for n in graph.nodes), default=4)
-    registers = 4 if any(n.lane == "inner" for n in plans) and graph.reductions else 2
+    waits = any(n.lane == "inner" for n in plans) and bool(graph.reductions)
+    registers = 4 if waits and not any(flops_per_element(n) >= EXPENSIVE_FLOPS for n in graph.nodes) else 2
     full = max(1, target.vector_bytes * registers // widest)
     longest = 1
     for nest in plans:
@@ -186,6 +188,10 @@ class Schedule:
                 self._write_roots(nest, {**env, c: index})
             return ()
 
+        if self._gathers(nest):
+            self._columns(nest, start, stop, rows)
+            return grid
+
         def body(base: Operand) -> Sequence[Operand]:
             env = self._unravel(e.index_of(base, rows), looped)
             if nest.lane == "outer":
@@ -196,6 +202,34 @@ class Schedule:
 
         e.sweep(start, stop, 1, (), body)
         return grid
+
+    def _gathers(self, nest: Nest) -> bool:
+        """Whether nothing but a last axis is swept, and some operand lies across it in memory."""
+        inner = {nest.inner_of(root) for _, root in nest.roots}
+        if nest.lane != "inner" or self.graph.reductions or len(inner) != 1:
+            return False
+        (axes,) = inner
+        lane = axes[-1][0] if len(axes) == 1 else -1
+        return any(lane in p.classes[:-1] for p in self.graph.parameters)
+
+    def _columns(self, nest: Nest, start: Operand | int, stop: Operand | int, rows: int) -> None:
+        """Rows inside, vectors of columns outside: the lines that a gather touches serve the next rows too."""
+        e = self.emitter
+        ((c, size),) = nest.inner_of(nest.roots[0][1])
+
+        def row(base: Operand, index: Affine) -> Sequence[Operand]:
+            env = {**self._unravel(e.index_of(base, rows), nest.outer), c: index}
+            for k, root in nest.roots:
+                self.store(k, root, env)
+            return ()
+
+        def column(base: Operand) -> Sequence[Operand]:
+            index, lanes = e.lane_index(base, size)
+            with e.in_lanes(lanes):
+                e.sweep(start, stop, 1, (), lambda b: row(b, index))
+            return ()
+
+        e.sweep(0, size, e.lanes, (), column)
 
     def _cut(self, size: int, step: int, blocks: int) -> tuple[Operand | int, Operand | int, int]:
         """Start and stop of this block's part of a loop, and the number of blocks."""
