@@ -294,6 +294,34 @@ def test_types_made_later_are_announced() -> None:
     assert set(arrays.array_types()) == set(seen)
 
 
+def test_operators_and_methods_can_be_set() -> None:
+    kind: Any = arrays.implementation().kind
+    methods: dict[str, Any] = {
+        "__add__": lambda self, other: ("add", other),
+        "__radd__": lambda self, other: ("radd", other),
+        "__getitem__": lambda self, index: index,
+        "__len__": lambda self: self.aval.shape[0],
+        "__float__": lambda self: 2.5,
+        "__bool__": lambda self: False,
+        "__eq__": lambda self, other: "eq",
+        "__hash__": lambda self: 3,
+        "__repr__": lambda self: "Array",
+        "shape": property(lambda self: self.aval.shape),
+        "total": lambda self: sum(values(self)),
+    }
+    before = {name: kind.__dict__.get(name) for name in methods}
+    for name, method in methods.items():
+        setattr(kind, name, method)
+    try:
+        x = array(1, 2, 3)
+        assert x + 1 == ("add", 1) and 1 + x == ("radd", 1) and x[0:1] == slice(0, 1) and len(x) == 3
+        assert float(x) == 2.5 and not x and (x == 1) == "eq" and hash(x) == 3 and repr(x) == "Array"
+        assert x.shape == (3,) and x.total() == 6
+    finally:
+        for name, method in before.items():
+            delattr(kind, name) if method is None else setattr(kind, name, method)
+
+
 # DLPack.
 
 

@@ -16,7 +16,7 @@ import pytest
 from call_programs import BOTH, F4, array, descriptor, entry, function, using, values
 
 from braze import core, dtypes, knobs, tree
-from braze.errors import AllocationError, DeletedArrayError, InternalError
+from braze.errors import AllocationError, DeletedArrayError, DTypeError, InternalError
 from braze.runtime import array as arrays
 from braze.runtime import dispatch, gate
 from braze.runtime.descriptor import RELEASES_GIL
@@ -317,6 +317,19 @@ def test_tracers_miss() -> None:
         aval = F4
 
     assert not is_hit(function(entry(array(1, 2, 3, 4))), Tracer())
+
+
+def test_values_that_no_test_recognises_have_none() -> None:
+    strided, swapped = np.ones(8, np.float32)[::2], np.ones(4, ">f4")
+    masked, other = np.ma.ones(4, np.float32), np.longlong(1)
+    for value in (strided, swapped, masked, np.ones(4, np.longlong), other, swapped[0]):
+        leaf = dispatch.leaf_for(value, 0)
+        if leaf is not None:  # where `long long` is the same type as `int64`
+            assert is_hit(function(entry(value, program="copy4", results=(scalar(dtypes.F32),))), value)
+    assert dispatch.leaf_for(strided, 0) is dispatch.leaf_for(swapped, 0) is None
+    assert dispatch.leaf_for(masked, 0) is None
+    with pytest.raises(DTypeError):
+        dispatch.leaf_for("text", 0)
 
 
 # The gate.

@@ -43,8 +43,11 @@ class Arrays(Protocol):
     def address(self, array: Any) -> int:
         """Where its memory is; 0 when it is gone."""
 
-    def numpy(self, array: Any, writable: bool = False) -> NDArray:
-        """An ndarray over its memory; raises DeletedArrayError."""
+    def numpy(self, array: Any) -> NDArray:
+        """A read-only ndarray over its memory; raises DeletedArrayError."""
+
+    def writable(self, array: Any) -> NDArray:
+        """The same without the flag, for filling new memory and for those who cannot read the flag."""
 
     def owns_memory(self, array: Any) -> bool:
         """Whether the memory is the array's own."""
@@ -135,7 +138,7 @@ def from_numpy(source: Any, *, copy: bool, aval: TensorType | None = None) -> An
     if flags.c_contiguous and flags.aligned and array.dtype == aval.dtype:
         return arrays.copy(aval, array) if copy else arrays.wrap(aval, array)
     made = arrays.empty(aval)
-    np.copyto(arrays.numpy(made, True), array)
+    np.copyto(arrays.writable(made), array)
     return made
 
 
@@ -235,8 +238,8 @@ def _dlpack(
 ) -> Any:
     # Before version 1.0 the protocol has no word for read-only memory and NumPy would refuse; everybody
     # exports such memory as it is, and so must we to be readable at all.
-    writable = max_version is None or max_version < (1, 0)
-    view = _BY_TYPE[type(self)].numpy(self, writable)
+    arrays = _BY_TYPE[type(self)]
+    view = arrays.writable(self) if max_version is None or max_version < (1, 0) else arrays.numpy(self)
     return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 

@@ -19,8 +19,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from braze.runtime.heaptype import DISALLOW_INSTANTIATION, METH_FASTCALL, METH_O
 from braze.runtime.irtext import Function, Module
 from braze.runtime.layout import CONTIGUOUS_ALIGNED, Layout
 from braze.types import TensorType
+
+NDArray: TypeAlias = "np.ndarray[Any, Any]"
 
 INLINE_BYTES = 256
 WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
@@ -47,6 +49,14 @@ def increment(f: Function, value: str) -> None:
     """`Py_INCREF` of an object known to be mortal: the low half is the count on every CPython."""
     count = f.load("i32", value)
     f.store("i32", f.binary("add", "i32", count, 1), value)
+
+
+def decrement(f: Function, value: str) -> None:
+    """`Py_DECREF` of such an object."""
+    left = f.binary("sub", "i32", f.load("i32", value), 1)
+    f.store("i32", left, value)
+    with f.when(f.compare("eq", "i32", left, 0)):
+        f.call("void", "_Py_Dealloc", f"ptr {value}")
 
 
 def _allocate_or_fail(f: Function, nbytes: str, failed: str) -> str:
@@ -160,11 +170,13 @@ def _emit_dealloc(module: Module, at: Layout, fields: Fields) -> None:
     (array,) = f.parameters
     with f.when(f.not_null(f.load("ptr", array, fields.weak))):
         f.call("void", "PyObject_ClearWeakRefs", f"ptr {array}")
-    f.call("void", "array_release", f"ptr {array}")
-    f.call("void", "Py_DecRef", f"ptr {f.load('ptr', array, fields.aval)}")
+    inline = f.same(f.load("ptr", array, fields.data), f.at(array, fields.inline))
+    with f.when(f.binary("xor", "i1", inline, "true")):
+        f.call("void", "array_release", f"ptr {array}")
+    decrement(f, f.load("ptr", array, fields.aval))
     kind = f.load("ptr", array, at.kind)
     f.call("void", "PyObject_Free", f"ptr {array}")
-    f.call("void", "Py_DecRef", f"ptr {kind}")
+    decrement(f, kind)
     f.ret()
 
 
@@ -286,7 +298,7 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
     f.call("void", "Py_IncRef", f"ptr {found}")
     f.ret(found)
 
-    f = module.function("py_exports", "ptr", "ptr", "ptr")
+    f = module.function("py_readers", "ptr", "ptr", "ptr")
     f.ret(f.call("ptr", "PyLong_FromSsize_t", f"i64 {f.load('i64', f.parameters[1], fields.exports)}"))
 
     f = module.function("py_state", "ptr", "ptr", "ptr")
@@ -340,7 +352,7 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
 
 FUNCTIONS = {
     "empty": METH_O, "wrap": METH_FASTCALL, "copy": METH_FASTCALL, "address": METH_O, "numpy": METH_O,
-    "writable": METH_O, "owner": METH_O, "exports": METH_O, "state": METH_O, "delete": METH_FASTCALL,
+    "writable": METH_O, "owner": METH_O, "readers": METH_O, "state": METH_O, "delete": METH_FASTCALL,
     "take": METH_FASTCALL,
 }  # fmt: skip
 """Functions for Python and how they are called; `py_` precedes the names of their symbols."""
@@ -368,40 +380,17 @@ class NativeArrays:
             {"tp_dealloc": addresses["view_dealloc"]},
         )
         made = make_functions((name, addresses[f"py_{name}"], flags) for name, flags in FUNCTIONS.items())
-        self._empty, self._wrap, self._copy, self._take = (
-            made[name] for name in ("empty", "wrap", "copy", "take")
-        )
-        self._address, self._numpy, self._writable = (made[name] for name in ("address", "numpy", "writable"))
-        self._owner, self._exports, self._state, self._delete = (
-            made[name] for name in ("owner", "exports", "state", "delete")
-        )
-
-    def empty(self, aval: TensorType) -> Any:
-        return self._empty(aval)
-
-    def wrap(self, aval: TensorType, source: np.ndarray[Any, Any]) -> Any:
-        return self._wrap(aval, source)
-
-    def copy(self, aval: TensorType, source: np.ndarray[Any, Any]) -> Any:
-        return self._copy(aval, source)
-
-    def address(self, array: Any) -> int:
-        return self._address(array)  # type: ignore[no-any-return]
-
-    def numpy(self, array: Any, writable: bool = False) -> np.ndarray[Any, Any]:
-        return self._writable(array) if writable else self._numpy(array)  # type: ignore[no-any-return]
+        self.empty: Callable[[TensorType], Any] = made["empty"]
+        self.wrap: Callable[[TensorType, NDArray], Any] = made["wrap"]
+        self.copy: Callable[[TensorType, NDArray], Any] = made["copy"]
+        self.address: Callable[[Any], int] = made["address"]
+        self.numpy: Callable[[Any], NDArray] = made["numpy"]
+        self.writable: Callable[[Any], NDArray] = made["writable"]
+        self.state: Callable[[Any], object] = made["state"]
+        self.readers: Callable[[Any], int] = made["readers"]
+        self.delete: Callable[[Any, object], None] = made["delete"]
+        self.take: Callable[[Any, TensorType], Any] = made["take"]
+        self._owner = made["owner"]
 
     def owns_memory(self, array: Any) -> bool:
         return self._owner(array) is None
-
-    def state(self, array: Any) -> object:
-        return self._state(array)
-
-    def readers(self, array: Any) -> int:
-        return self._exports(array)  # type: ignore[no-any-return]
-
-    def delete(self, array: Any, marker: object) -> None:
-        self._delete(array, marker)
-
-    def take(self, array: Any, aval: TensorType) -> Any:
-        return self._take(array, aval)

@@ -6,6 +6,7 @@ reference count tells how many views there are, and its memory goes when the arr
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -53,11 +54,15 @@ def _view(array: Array, writable: bool) -> np.ndarray[Any, Any]:
     data = array._data
     if data is None:
         raise_deleted(array)
-    if not (writable and array._owned):
-        return data.view()
-    data.flags.writeable = True  # a view keeps what its base says at this moment
+    if writable and array._owned:
+        data.flags.writeable = True  # a view keeps what its base says at this moment
+        view = data.view()
+        data.flags.writeable = False
+        return view
     view = data.view()
-    data.flags.writeable = False
+    if writable:
+        with contextlib.suppress(ValueError):  # the owner has made it read only
+            view.flags.writeable = True
     return view
 
 
@@ -91,8 +96,11 @@ class PythonArrays:
             array._address = int(array._data.__array_interface__["data"][0])
         return array._address
 
-    def numpy(self, array: Array, writable: bool = False) -> np.ndarray[Any, Any]:
-        return _view(array, writable)
+    def numpy(self, array: Array) -> np.ndarray[Any, Any]:
+        return _view(array, False)
+
+    def writable(self, array: Array) -> np.ndarray[Any, Any]:
+        return _view(array, True)
 
     def owns_memory(self, array: Array) -> bool:
         return array._owned

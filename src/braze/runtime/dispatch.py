@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -111,7 +112,8 @@ class Entry:
             return None
         for index, leaf in enumerate(self.leaves):
             if leaf.parameter == parameter:
-                assert leaf.donated, "only donated memory is aliased"
+                assert leaf.donated and leaf.aval, "only donated memory is aliased"
+                assert leaf.aval.nbytes == self.results[result].nbytes, "a result fits the memory it takes"
                 return index
         raise AssertionError("captured arrays are not donated")
 
@@ -123,7 +125,7 @@ def can_enter(arguments: tuple[PyTreeDef, ...]) -> bool:
 
 
 def leaf_for(value: Any, parameter: int | None, *, donated: bool = False) -> Leaf | None:
-    """The test that recognises values like this one, or None for a value that no entry can be for.
+    """The test that recognises values like this one, or None for a value that no test recognises.
 
     Raises: what `core.typeof` raises for a value that is no array.
     """
@@ -133,11 +135,19 @@ def leaf_for(value: Any, parameter: int | None, *, donated: bool = False) -> Lea
     scalar = {float: Kind.FLOAT, int: Kind.INT, bool: Kind.BOOL, complex: Kind.COMPLEX}.get(kind)
     if scalar is not None:
         return Leaf(scalar, core.typeof(value), parameter, donated)
-    if kind is np.ndarray:
-        return Leaf(Kind.NDARRAY, core.typeof(value), parameter, donated)
-    if isinstance(value, np.generic) and kind is dtypes.canonical(value.dtype).type:
-        return Leaf(Kind.SCALAR, core.typeof(value), parameter, donated)
+    aval = core.typeof(value)
+    # Equal dtypes that are other objects (`long long` beside `long`) and other layouts would never pass.
+    if kind is np.ndarray and value.dtype is standard(aval.dtype):
+        if value.flags.c_contiguous and value.flags.aligned:
+            return Leaf(Kind.NDARRAY, aval, parameter, donated)
+    elif kind is aval.dtype.type:
+        return Leaf(Kind.SCALAR, aval, parameter, donated)
     return None
+
+
+def standard(dtype: dtypes.DType) -> dtypes.DType:
+    """The one object for this dtype that NumPy's own arrays share."""
+    return np.dtype(dtype.type)
 
 
 def static_leaf(value: Any) -> Leaf:
@@ -212,10 +222,10 @@ def make_function(
     It has the name, docstring and attributes of `wrapped`, which is its `__wrapped__`, and binds to instances
     as a function does.
     """
-    attributes = dict(getattr(wrapped, "__dict__", {}))
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
-        if hasattr(wrapped, name):
-            attributes[name] = getattr(wrapped, name)
+    attributes: dict[str, Any] = {
+        name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)
+    }
+    attributes |= getattr(wrapped, "__dict__", {})
     attributes["__wrapped__"] = wrapped
     return (functions or implementation()).make(slow, attributes)
 

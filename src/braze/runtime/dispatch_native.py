@@ -23,14 +23,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from braze.runtime import array as arrays
 from braze.runtime import trees
-from braze.runtime.array_native import Fields, increment, is_live
+from braze.runtime.array_native import Fields, decrement, increment, is_live
 from braze.runtime.deleted import Deleted
 from braze.runtime.descriptor import RELEASES_GIL
-from braze.runtime.dispatch import Entry, Kind, Leaf
+from braze.runtime.dispatch import Entry, Kind, Leaf, standard
 from braze.runtime.heaptype import (
     DISALLOW_INSTANTIATION,
     HAVE_GC,
@@ -455,18 +453,19 @@ def _emit_donate(module: Module, at: Layout, array: Fields) -> None:
 
     A result that takes a leaf's memory is a shell so far. Where the memory is not the array's own, is inline or
     is being read, or the same array is passed twice, it gets a block with a copy instead, which the program
-    takes for the parameter. `entry_donated` gives the memory of all other donated leaves back.
+    takes for the parameter. `entry_donated` gives the memory of all other donated leaves back; it is called
+    also where a copy could not be had, since other leaves may have lost their memory before.
     """
     f = module.function("entry_donate", "i1", "ptr", "ptr", "ptr")
     entry, values, frame = f.parameters
-    failed = f.label()
     leaf_count, leaves = _each_leaf(f, entry)
     parameters = f.at(frame, _field(f, entry, "at_parameters"))
     addresses = f.at(frame, _field(f, entry, "at_addresses"))
     results_at = f.at(frame, _field(f, entry, "at_results"))
     results = _field(f, entry, "results", "ptr")
     array_type = f.load("ptr", module.variable("array_type"))
-    uses = f.value("alloca i64")
+    uses, good = f.value("alloca i64"), f.value("alloca i1")
+    f.store("i1", "true", good)
     with f.loop(_field(f, entry, "result_count")) as i:
         row = f.at(results, f.binary("mul", "i64", i, ctypes.sizeof(_Result)))
         source = f.load("i64", row, _offset(_Result, "source"))
@@ -479,7 +478,7 @@ def _emit_donate(module: Module, at: Layout, array: Fields) -> None:
             with f.loop(leaf_count) as j:
                 equal = f.value(f"zext i1 {f.same(f.load('ptr', f.item(values, j)), value)} to i64")
                 f.store("i64", f.add(f.load("i64", uses), equal), uses)
-            copy, done = f.label(), f.label()
+            copy, done, following = f.label(), f.label(), f.label()
             f.require(f.same(f.load("ptr", value, at.kind), array_type), copy)
             f.require(f.compare("eq", "i64", f.load("i64", uses), 1), copy)
             taken = f.call("i32", "array_take", f"ptr {f.load('ptr', place)}", f"ptr {value}")
@@ -489,22 +488,26 @@ def _emit_donate(module: Module, at: Layout, array: Fields) -> None:
             nbytes = f.load("i64", row, _offset(_Result, "nbytes"))
             made = f.call("ptr", "array_new", f"ptr {f.load('ptr', row)}", f"i64 {nbytes}")
             f.store("ptr", made, place)
-            f.require(f.not_null(made), failed)
+            refused = f.label()
+            f.require(f.not_null(made), refused)
             block = f.load("ptr", made, array.data)
             f.call("ptr", "memcpy", f"ptr {block}", f"ptr {f.load('ptr', parameter)}", f"i64 {nbytes}")
             f.store("ptr", block, parameter)
             f.jump(done)
             f.start(done)
             f.store("ptr", f.load("ptr", f.load("ptr", place), array.data), f.item(addresses, i))
+            f.jump(following)
+            f.start(refused)
+            f.store("i1", "false", good)
+            f.jump(following)
+            f.start(following)
     with f.loop(leaf_count) as i:
         marker, value = _donated(f, at, leaves, values, i, array_type)
         with f.when(f.not_null(marker)):
             f.store("i64", f.add(f.load("i64", value, array.exports), 1), value, array.exports)
             with f.when(is_live(f, at, f.load("ptr", value, array.aval))):
                 f.call("void", "array_mark", f"ptr {value}", f"ptr {marker}")
-    f.ret("true")
-    f.start(failed)
-    f.ret("false")
+    f.ret(f.load("i1", good))
 
     f = module.function("entry_donated", "void", "ptr", "ptr")
     entry, values = f.parameters
@@ -531,7 +534,7 @@ def _emit_run(module: Module, array: Fields) -> None:
     f = module.function("entry_run", "ptr", "ptr", "ptr", "ptr")
     entry, values, frame = f.parameters
     cursor, place = f.value("alloca ptr"), f.value("alloca ptr")
-    failed, undo_pins = f.label(), f.label()
+    failed, undo = f.label(), f.label()
     parameters = f.at(frame, _field(f, entry, "at_parameters"))
     addresses = f.at(frame, _field(f, entry, "at_addresses"))
     results_at = f.at(frame, _field(f, entry, "at_results"))
@@ -540,8 +543,8 @@ def _emit_run(module: Module, array: Fields) -> None:
     with f.loop(_field(f, entry, "captured_count")) as i:
         row = f.at(captured, f.binary("shl", "i64", i, 4))
         f.store("ptr", f.load("ptr", row, 8), f.item(parameters, f.load("i64", row)))
-    bytes_of_results = f.binary("shl", "i64", count, 3)
-    f.call("ptr", "memset", f"ptr {results_at}", "i32 0", f"i64 {bytes_of_results}")
+    with f.loop(count) as i:
+        f.store("ptr", "null", f.item(results_at, i))  # `failed` drops what there is
     with f.loop(count) as i:
         row = f.at(rows, f.binary("mul", "i64", i, ctypes.sizeof(_Result)))
         aval, nbytes = f.load("ptr", row), f.load("i64", row, _offset(_Result, "nbytes"))
@@ -564,7 +567,7 @@ def _emit_run(module: Module, array: Fields) -> None:
         f.call("void", "entry_pin", f"ptr {entry}", f"ptr {values}")
     with f.when(donates):
         given = f.call("i1", "entry_donate", f"ptr {entry}", f"ptr {values}", f"ptr {frame}")
-        f.require(given, undo_pins)
+        f.require(given, undo)
     descriptor = _field(f, entry, "descriptor", "ptr")
     status = f.call("i32", "braze_call", f"ptr {descriptor}", f"ptr {parameters}", f"ptr {addresses}")
     with f.when(donates):
@@ -583,7 +586,8 @@ def _emit_run(module: Module, array: Fields) -> None:
     f.require(f.not_null(value), failed)
     f.ret(value)
 
-    f.start(undo_pins)
+    f.start(undo)
+    f.call("void", "entry_donated", f"ptr {entry}", f"ptr {values}")
     with f.when(pins):
         f.call("void", "entry_unpin", f"ptr {entry}", f"ptr {values}")
     f.jump(failed)
@@ -694,7 +698,7 @@ def _emit_call(module: Module, fields: FunctionFields) -> None:
 
     f.start(finish)
     result = f.phi("ptr", *found)
-    f.call("void", "Py_DecRef", f"ptr {keep}")
+    decrement(f, keep)
     with f.when(f.compare("ne", "i64", f.load("i64", matched), 0), returns=True):
         f.ret(result)
     f.jump(slow)
@@ -848,8 +852,7 @@ class _Tables:
         if leaf.aval is None:
             row.what = id(leaf.value)
             return row
-        # The one dtype object that NumPy's own arrays share; equal ones of other origin take the slow way.
-        dtype = np.dtype(leaf.aval.dtype.type)
+        dtype = standard(leaf.aval.dtype)
         self.held.append(dtype)
         row.aval, row.size = id(leaf.aval), leaf.aval.nbytes
         if leaf.kind is Kind.NDARRAY:

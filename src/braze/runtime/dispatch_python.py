@@ -17,7 +17,7 @@ from braze import core, knobs
 from braze.runtime import array as arrays
 from braze.runtime import trees
 from braze.runtime.descriptor import OK
-from braze.runtime.dispatch import Entry, Kind, Leaf, raise_bad_status
+from braze.runtime.dispatch import Entry, Kind, Leaf, raise_bad_status, standard
 
 _SCALARS = {Kind.FLOAT: float, Kind.INT: int, Kind.BOOL: bool, Kind.COMPLEX: complex}
 
@@ -140,7 +140,7 @@ def _test_numpy_scalar(leaf: Leaf) -> Callable[[Any], bool]:
 
 def _test_ndarray(leaf: Leaf) -> Callable[[Any], bool]:
     assert leaf.aval is not None, "statics have a test of their own"
-    dtype, shape = np.dtype(leaf.aval.dtype.type), leaf.aval.shape
+    dtype, shape = standard(leaf.aval.dtype), leaf.aval.shape
 
     def passes(value: Any) -> bool:
         if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
@@ -242,6 +242,11 @@ def _donate(entry: Entry, leaves: Sequence[Any], held: list[Any]) -> None:
         if leaf.donated and arrays.is_array(value) and not arrays.is_deleted(value):
             held.append(arrays.to_numpy(value))
             arrays.donate(value, entry.name)
+
+
+def run_leaves(entry: Entry, leaves: Sequence[Any]) -> Any:
+    """Run an entry's program on leaves that are known to fit, without tests; the slow path's way to call."""
+    return _Plan(entry).run(leaves)
 
 
 class PythonFunctions:
