@@ -56,6 +56,8 @@ class Cluster:
         members: positions of the instructions in the region.
         results: values that leave the kernel.
         domain: shape of the first result.
+        counted: vector operations of instructions, shared by all clusters of a region.
+        result_axes: the axes of the results.
         axes: per value the axes it follows; None behind index maps.
         inputs: per reduction and operand the axes of what is reduced.
         factor: per value how often an element of it is computed at most.
@@ -68,6 +70,7 @@ class Cluster:
 
     number: int
     domain: tuple[int, ...]
+    counted: dict[Instruction, int]
     kind: str = "loop"
     members: list[int] = field(default_factory=list)
     results: dict[Value, None] = field(default_factory=dict)
@@ -79,13 +82,20 @@ class Cluster:
     rows: frozenset[int] | None = None
     nesting: dict[Value, int] = field(default_factory=dict)
     updated: dict[Value, Instruction] = field(default_factory=dict)
+    result_axes: frozenset[int] = field(init=False)
     operations: int = 0
     first: int = 0
     last: int = 0
 
-    @property
-    def result_axes(self) -> frozenset[int]:
-        return frozenset(i for i, n in enumerate(self.domain) if n != 1)
+    def __post_init__(self) -> None:
+        self.result_axes = frozenset(i for i, n in enumerate(self.domain) if n != 1)
+
+    def operations_of(self, instruction: Instruction) -> int:
+        """Vector operations that an instruction becomes, roughly; counted once."""
+        found = self.counted.get(instruction)
+        if found is None:
+            found = self.counted[instruction] = operations_of(instruction)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +198,7 @@ def judge(
     cluster: Cluster, producer: Instruction, consumers: list[tuple[Instruction, int]], target: Target
 ) -> Verdict:
     """Whether a producer, used by these operands of instructions in the cluster, may be computed there."""
-    if cluster.operations + operations_of(producer) > MOST_OPERATIONS:
+    if cluster.operations + cluster.operations_of(producer) > MOST_OPERATIONS:
         return Verdict(False, "size", f"the kernel has {cluster.operations} vector operations already")
     for consumer, position in consumers:
         refusal = _refused_by(cluster, consumer, position, producer)
@@ -214,7 +224,7 @@ def _refused_by(
         return Verdict(False, "dot operand", "a product reads each element many times")
     if position == 0 and writes_in_place(consumer):
         return Verdict(False, "update", "the operand is updated in place")
-    if name == "concatenate" and operations_of(producer) >= EXPENSIVE:
+    if name == "concatenate" and cluster.operations_of(producer) >= EXPENSIVE:
         return Verdict(False, "concatenate", "every part would be computed at every element")
     return None
 
@@ -278,11 +288,11 @@ def _sweep_of(cluster: Cluster, reduction: Instruction) -> int:
 def _judge_elementwise(cluster: Cluster, producer: Instruction, place: Verdict) -> Verdict:
     result = producer.results[0].type
     again = place.factor * _hidden_repeats(cluster, place.axes)
-    if operations_of(producer) >= EXPENSIVE and again > 1 and result.size > 1:
+    if cluster.operations_of(producer) >= EXPENSIVE and again > 1 and result.size > 1:
         return Verdict(
             False, place.rule, f"{producer.op.title} would be computed {again} times for each element"
         )
-    if again > 64 and operations_of(producer) > 0 and result.size > 1:
+    if again > 64 and cluster.operations_of(producer) > 0 and result.size > 1:
         return Verdict(False, place.rule, f"it would be computed {again} times for each element")
     rule = "broadcast" if producer.op.hlo == "broadcast_in_dim" else place.rule
     return Verdict(
@@ -353,7 +363,7 @@ def join(cluster: Cluster, producer: Instruction, position: int, verdict: Verdic
     cluster.members.append(position)
     cluster.first = min(cluster.first, position)
     cluster.last = max(cluster.last, position)
-    cluster.operations += operations_of(producer)
+    cluster.operations += cluster.operations_of(producer)
     for result in producer.results:
         cluster.axes[result] = verdict.axes
         cluster.factor[result] = verdict.factor
@@ -431,10 +441,10 @@ def _roles(reduction: Instruction) -> list[list[tuple[str, int]]]:
     return result
 
 
-def begin(number: int, root: Instruction, position: int) -> Cluster:
+def begin(number: int, root: Instruction, position: int, counted: dict[Instruction, int]) -> Cluster:
     """A cluster of one instruction whose results leave it."""
     domain = root.operands[1].type.shape if writes_in_place(root) else root.results[0].type.shape
-    cluster = Cluster(number, domain, sizes=list(domain), first=position, last=position)
+    cluster = Cluster(number, domain, counted, sizes=list(domain), first=position, last=position)
     axes = tuple(i if n != 1 else -1 for i, n in enumerate(domain))
     if root.op.hlo in ("reduce", "dot_general"):
         cluster.rows = None

@@ -34,7 +34,6 @@ from braze.passes.clusters import (
     is_splat,
     join,
     judge,
-    operations_of,
     union,
     writes_in_place,
 )
@@ -253,6 +252,7 @@ class _Plan:
         self.clusters: dict[int, list[Cluster]] = {}
         self.returned = set(region.results)
         self.all: list[Cluster] = []
+        self.counted: dict[Instruction, int] = {}
         self.merged: dict[Cluster | int, Cluster] = {}
         self.before: dict[Cluster | int, set[Cluster | int]] = {}
         self.operands = [
@@ -347,8 +347,9 @@ class _Plan:
         instruction = self.instructions[p]
         result = sum(r.type.nbytes for r in instruction.results)
         read = sum(v.type.nbytes for v in dict.fromkeys(instruction.operands) if not _is_free(v))
-        cheap = operations_of(instruction) < EXPENSIVE and instruction.op.hlo not in ("reduce", "dot_general")
-        free = operations_of(instruction) == 0 or not instruction.operands
+        operations = homes[0].operations_of(instruction)
+        cheap = operations < EXPENSIVE and instruction.op.hlo not in ("reduce", "dot_general")
+        free = operations == 0 or not instruction.operands
         if not (
             free or (cheap and len(homes) <= MOST_COPIES and len(homes) * read <= (len(homes) + 1) * result)
         ):
@@ -421,7 +422,7 @@ class _Plan:
 
     def _begin(self, p: int) -> None:
         instruction = self.instructions[p]
-        cluster = begin(len(self.all), instruction, p)
+        cluster = begin(len(self.all), instruction, p, self.counted)
         self.all.append(cluster)
         self.clusters[p] = [cluster]
 

@@ -78,13 +78,13 @@ class _Tiled(Schedule):
             first = e.materialise(tile.times(self.rows))
             if rows % self.rows:
                 first = e.compute("min", first, rows - self.rows)
-            self._columns(self._unravel(outer, axes), e.affine(first))
+            self._product_columns(self._unravel(outer, axes), e.affine(first))
             return ()
 
         e.sweep(start, stop, 1, (), body)
         return grid
 
-    def _columns(self, env: dict[int, Affine], first: Affine) -> None:
+    def _product_columns(self, env: dict[int, Affine], first: Affine) -> None:
         e = self.emitter
         c, size = self.dot.classes[-1], self.dot.shape[-1]
 
