@@ -5,7 +5,7 @@ reduction of much data to few values becomes one launch of partial results and o
 
 The parts: `graph` (the region over collapsed axes), `affine` (index expressions), `emit` (values at an
 index), `reduce` and `dot` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks),
-`split` (two launches).
+`split` (two launches), `untangle` (values read at two places at once).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from braze.kernel.build.launch import Built, BuiltLaunch
 from braze.kernel.build.nest import nests
 from braze.kernel.build.schedule import Schedule, lane_count
 from braze.kernel.build.split import split
+from braze.kernel.build.untangle import is_tangled, untangled
 from braze.target import Target
 
 __all__ = ["Built", "BuiltLaunch", "build"]
@@ -32,10 +33,12 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
     """
     region = _region(instruction)
     aliases = dict(instruction.attrs.get("aliases", ()))
+    graph = Graph(region)
+    if is_tangled(graph):
+        return untangled(region, name, target, build)
     parts = None if aliases else split(region, name, target, build)
     if parts is not None:
         return parts
-    graph = Graph(region)
     ops = tuple(i.op.title for i in region.instructions)
     tiled = None if aliases else dot_kernel(graph, name, target, ops)
     if tiled is not None:
