@@ -72,16 +72,16 @@ def _mapped_dynamic_slice_lower(b: Any, x: Any, *starts: Any, slice_sizes: tuple
     size = x.type.shape[0]
     initial = shape.zeros(b, TensorType((size, *slice_sizes), x.type.dtype))
 
-    def body(b: Any, i: Any, out: Any) -> Any:
+    def body(b: Any, i: Any, out: Any) -> tuple[Any]:
         window = b.emit(
             shape.dynamic_slice,
             shape.row(b, x, i),
             *[shape.row(b, s, i) for s in starts],
             slice_sizes=slice_sizes,
         )
-        return shape.with_row(b, out, window, i)
+        return (shape.with_row(b, out, window, i),)
 
-    return counted_loop(b, size, (initial,), body)
+    return counted_loop(b, size, (initial,), body)[0]
 
 
 def _mapped_dynamic_slice_samples() -> list[Sample]:
@@ -110,8 +110,8 @@ def _mapped_dynamic_update_slice_infer(*types: TensorType) -> TensorType:
 
 def _mapped_dynamic_update_slice_numpy(*arrays: Array) -> Array:
     out = arrays[0].copy()
-    for x, update, *starts in zip(out, *arrays[1:]):
-        x[shape.window(x.shape, starts, update.shape)] = update
+    for i, (update, *starts) in enumerate(zip(*arrays[1:])):
+        out[(i, *shape.window(out.shape[1:], starts, update.shape))] = update
     return out
 
 
@@ -137,12 +137,12 @@ def _mapped_dynamic_update_slice_batch(size: int, args: Any, axes: Any) -> Any:
 
 
 def _mapped_dynamic_update_slice_lower(b: Any, x: Any, update: Any, *starts: Any) -> Any:
-    def body(b: Any, i: Any, out: Any) -> Any:
+    def body(b: Any, i: Any, out: Any) -> tuple[Any]:
         starts_here = [shape.row(b, s, i) for s in starts]
         new = b.emit(shape.dynamic_update_slice, shape.row(b, out, i), shape.row(b, update, i), *starts_here)
-        return shape.with_row(b, out, new, i)
+        return (shape.with_row(b, out, new, i),)
 
-    return counted_loop(b, x.type.shape[0], (x,), body)
+    return counted_loop(b, x.type.shape[0], (x,), body)[0]
 
 
 def _mapped_dynamic_update_slice_samples() -> list[Sample]:
