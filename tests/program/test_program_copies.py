@@ -101,6 +101,14 @@ def test_captured_value_survives_a_loop_that_begins_with_it() -> None:
     scheduled(module([ROW], write))
 
 
+def test_value_that_begins_two_slots_is_copied_to_each() -> None:
+    def write(b: Builder, x: Value) -> Sequence[Value]:
+        y = emit(b, "negate", x)
+        return counted(b, 3, [y, y], lambda c, i, p, q: [emit(c, "add", p, p), emit(c, "add", q, p)])
+
+    scheduled(module([ROW], write))
+
+
 def update(b: Builder, x: Value, part: Value, i: Value) -> Value:
     return emit(b, "dynamic_update_slice", x, part, i)
 
