@@ -111,7 +111,8 @@ def _mapped_dynamic_update_slice_infer(*types: TensorType) -> TensorType:
 def _mapped_dynamic_update_slice_numpy(*arrays: Array) -> Array:
     out = arrays[0].copy()
     for i, (update, *starts) in enumerate(zip(*arrays[1:])):
-        out[(i, *shape.window(out.shape[1:], starts, update.shape))] = update
+        place: tuple[Any, ...] = (i, *shape.window(out.shape[1:], starts, update.shape))
+        out[place] = update
     return out
 
 
