@@ -7,7 +7,7 @@ facet is a function or `Absent("the reason")`, never missing. See `docs/add-an-o
 |-------------|-----------|
 | `infer`     | `(*types, **attrs) -> type`, a list for ops with several results; raises with the spec's constraint number |
 | `numpy`     | `(*arrays, **attrs) -> array`, a list for several results; with regions also `regions`, `apply` |
-| `error`     | `EXACT`, `Ulp(f32, f64)` or `Bound(c)` |
+| `error`     | `EXACT`, `Ulp(f32, f64)`, `Bound(c)` for sums or `Factors(c)` for products |
 | `effects`   | `NONE`, `READ`, `ORDERED` or `UNORDERED` |
 | `jvp`       | a tuple with one rule per operand, `(t, *primals, **attrs) -> tangent`, summed over the operands that have a tangent (`ZERO`: none flows through this operand); or one function `(*tangents, *primals, **attrs)` with tangents instantiated; or `LINEAR` (the op itself on the tangents), `ZERO` (the derivative is zero almost everywhere) |
 | `transpose` | `(ct, *operands, **attrs) -> cotangents`: an operand is `Undefined(type)` where it is linear; None for the others |
@@ -24,7 +24,7 @@ An HLO op with regions receives `regions` (tuple of hlo.ir.Region) in `infer` an
 `apply(region, *arrays) -> list` in `numpy`.
 
 Invariant: `PRIMITIVES` and `HLO_OPS` are filled while `braze.ops` is imported and not changed afterwards.
-"""
+"""  # noqa: E501  (a table has one line a row)
 
 from __future__ import annotations
 
