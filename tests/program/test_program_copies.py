@@ -104,7 +104,7 @@ def test_captured_value_survives_a_loop_that_begins_with_it() -> None:
 def test_value_that_begins_two_slots_is_copied_to_each() -> None:
     def write(b: Builder, x: Value) -> Sequence[Value]:
         y = emit(b, "negate", x)
-        return counted(b, 3, [y, y], lambda c, i, p, q: [emit(c, "add", p, p), emit(c, "add", q, p)])
+        return counted(b, 3, [y, y], lambda c, i, p, q: [emit(c, "add", p, p), emit(c, "negate", q)])
 
     scheduled(module([ROW], write))
 

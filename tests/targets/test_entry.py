@@ -22,7 +22,7 @@ from braze.hlo.ir import Builder, Module, Value
 from braze.ops.table import HLO_OPS
 from braze.program.assign import assign
 from braze.program.schedule import schedule
-from braze.targets.entry import CHUNK, emit_program
+from braze.targets.entry import CHUNK, emit_modules, emit_program
 from braze.targets.host import host
 
 
@@ -97,9 +97,27 @@ def test_text_is_the_same_each_time() -> None:
     assert text_of(module([INDEX, ROW], unbounded)) == text_of(module([INDEX, ROW], unbounded))
 
 
+def test_parts_hold_each_kernel_once_and_the_first_imports_them() -> None:
+    def several(b: Builder, x: Value) -> list[Value]:
+        return [emit(b, name, reversals(b, x, 1)) for name in ("negate", "sine", "cosine", "exponential")]
+
+    made = assign(schedule(module([ROW], several), host()))
+    whole, parts = emit_program(made, host()), emit_modules(made, host(), 3)
+    defined = [
+        re.findall(r"^define void @([\w.]+)\(ptr %buffers", text, re.MULTILINE) for text in (whole, *parts)
+    ]
+    assert sorted(defined[0]) == sorted(name for names in defined[1:] for name in names)
+    assert len(parts) == 3 and "@braze_run" not in parts[1] + parts[2]
+    assert all(f"declare void @{name}(ptr, i64, i64, ptr)" in parts[0] for name in defined[2] + defined[3])
+
+
 SCRIPT = """
 import numpy as np
 from braze.hlo.evaluate import evaluate
+from braze.runtime.engine import compile_object, load
+from braze.runtime.services import services
+from braze.targets.entry import emit_modules
+from braze.targets.host import host
 from run_native import program_of, run
 import test_entry as t
 
@@ -109,6 +127,12 @@ for seed in range(2):
         args = [rng.integers(0, 4, x.shape).astype(x.dtype) for x in made.main.region.parameter_types]
         for found, expected in zip(run(program_of(made), args), evaluate(made, args), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+made = program_of(t.programs()[0])
+entry, *others = emit_modules(made, host(), 2)
+kernels = [load(compile_object(text, host()), {}) for text in others]
+symbols = {name: library.address(name) for library in kernels for name in library.names}
+load(compile_object(entry, host()), {**symbols, **services().symbols}).address("braze_run")
 print("equal")
 """
 

@@ -31,6 +31,7 @@ from braze.targets.llvm import Module, emit_kernel, scratch_bytes
 CHUNK = 200
 POLL_SECONDS = 100e-6
 _POLL_MOST = 4096
+_STEP_CHARACTERS = 250
 _ARGUMENTS = "ptr %context, ptr %inputs, ptr %outputs, ptr %arena, ptr %scratch"
 
 
@@ -39,13 +40,27 @@ def emit_program(program: Program, target: Target) -> str:
 
     Raises: UnsupportedError for what the target's printer does not compute with.
     """
-    module = Module()
-    for kernel in kernels(program):
-        emit_kernel(kernel, target, module)
+    return emit_modules(program, target, 1)[0]
+
+
+def emit_modules(program: Program, target: Target, parts: int) -> list[str]:
+    """The same as up to `parts` modules of about equal work for LLVM, to be compiled in parallel.
+
+    The first holds the entry and the constants and imports the kernels of the others by name; these import
+    nothing of the first, so they are loaded before it.
+    """
+    first = Module()
+    _Entry(program, first).write()
     for k, array in enumerate(program.constants):
-        module.add_global(f"constant.{k}", _constant(k, array))
-    _Entry(program, module).write()
-    return module.text()
+        first.add_global(f"constant.{k}", _constant(k, array))
+    modules = [first, *[Module() for _ in range(parts - 1)]]
+    lengths = [sum(1 for _ in walk(program.steps)) * _STEP_CHARACTERS, *[0] * (parts - 1)]
+    for kernel in kernels(program):
+        home = lengths.index(min(lengths))
+        lengths[home] += len(emit_kernel(kernel, target, modules[home]))
+        if home:
+            first.declare(f"declare void @{kernel.name}(ptr, i64, i64, ptr)")
+    return [m.text() for m, length in zip(modules, lengths, strict=True) if length or m is first]
 
 
 def kernels(program: Program) -> tuple[Kernel, ...]:
