@@ -160,7 +160,7 @@ def test_a_copy_for_donation_that_cannot_be_had() -> None:
 
 
 FORK = """
-import os, threading
+import os, threading, warnings
 from call_programs import array, entry, function, values
 from braze import knobs
 from braze.runtime import gate
@@ -178,6 +178,7 @@ thread = threading.Thread(target=other)
 thread.start()
 inside.wait()
 assert gate.WORDS.mode == 1
+warnings.simplefilter("ignore", DeprecationWarning)  # of 3.12: a process with threads forks
 child = os.fork()
 if child == 0:
     # The thread under other settings does not exist here, so the gate is open again.

@@ -20,6 +20,7 @@ from braze.errors import AllocationError, DeletedArrayError, DTypeError, Interna
 from braze.runtime import array as arrays
 from braze.runtime import dispatch, gate
 from braze.runtime.descriptor import RELEASES_GIL
+from braze.runtime.dispatch_python import run_leaves
 from braze.types import TensorType
 
 Pair = namedtuple("Pair", "a b")
@@ -607,6 +608,12 @@ def test_arguments_dropped_in_a_callback_live_until_the_end(flags: int) -> None:
     )
     made(xs)
     assert alive == [True] and reference() is None
+
+
+def test_leaves_that_are_known_to_fit_run_without_a_call() -> None:
+    x, y = array(1, 2, 3, 4), np.ones(4, np.float32)
+    made = entry(x, x, program="add")
+    assert values(run_leaves(made, (x, y))) == [2, 3, 4, 5]
 
 
 # Donation.

@@ -21,6 +21,8 @@ import os
 import threading
 
 from braze import core, knobs
+from braze.runtime.engine import keep_forever
+from braze.runtime.heaptype import python_function
 
 BASE_EPOCH = 0
 """The epoch of the environment's configuration, the first that `knobs` numbers."""
@@ -38,18 +40,18 @@ class Words(ctypes.Structure):
 
 
 WORDS = Words(0, 0, BASE_EPOCH)
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(WORDS))  # machine code reads it as long as the process lives
+keep_forever(WORDS)  # machine code reads it as long as the process lives
 
 _LOCK = threading.Lock()
 _DIFFERENT: dict[int, int] = {}  # thread to its epoch, or STAGING
 
 
+_STATE = python_function("PyThreadState_Get", ctypes.c_void_p)
+_NUMBER = python_function("PyThreadState_GetID", ctypes.c_uint64, ctypes.c_void_p)
+
+
 def _thread() -> int:
-    api = ctypes.pythonapi
-    api.PyThreadState_Get.restype = ctypes.c_void_p
-    api.PyThreadState_GetID.restype = ctypes.c_uint64
-    api.PyThreadState_GetID.argtypes = [ctypes.c_void_p]
-    return int(api.PyThreadState_GetID(api.PyThreadState_Get()))
+    return int(_NUMBER(_STATE()))
 
 
 def _update() -> None:

@@ -74,6 +74,11 @@ def python_address(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
+def python_function(name: str, result: Any, *arguments: Any) -> Any:
+    """One of CPython's functions with a prototype of our own; that of `ctypes.pythonapi` is everybody's."""
+    return ctypes.PYFUNCTYPE(result, *arguments)(python_address(name))
+
+
 def make_type(
     name: str,
     size: int,
@@ -104,9 +109,7 @@ def make_type(
     rows = {**slots, "tp_members": ctypes.addressof(members), "tp_getset": ctypes.addressof(getsets)}
     table = (_Slot * (len(rows) + 1))(*(_Slot(SLOTS[key], address) for key, address in rows.items()))
     spec = _Spec(name.encode(), size, 0, flags, table)
-    make = ctypes.pythonapi.PyType_FromSpec
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
-    made = make(ctypes.byref(spec))
+    made = python_function("PyType_FromSpec", ctypes.py_object, ctypes.c_void_p)(ctypes.addressof(spec))
     # Instances may outlive every module of this interpreter, and the type reads its tables until then.
     for part in (members, getsets, table, spec, made):
         keep_forever(part)
@@ -115,12 +118,10 @@ def make_type(
 
 def make_functions(rows: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
     """Make built-in functions of (name, address, METH_O or METH_FASTCALL)."""
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    make = python_function("PyCFunction_NewEx", ctypes.py_object, *[ctypes.c_void_p] * 3)
     made = {}
     for name, address, flags in rows:
         definition = _Method(name.encode(), address, flags, None)
         keep_forever(definition)
-        made[name] = make(ctypes.byref(definition), None, None)
+        made[name] = make(ctypes.addressof(definition), None, None)
     return made

@@ -19,7 +19,7 @@ from braze.runtime.array_native import NativeArrays
 from braze.runtime.deleted import raise_deleted, raise_out_of_memory
 from braze.runtime.dispatch import raise_bad_status
 from braze.runtime.dispatch_native import NativeFunctions
-from braze.runtime.heaptype import python_address
+from braze.runtime.heaptype import python_address, python_function
 from braze.runtime.irtext import Module
 from braze.runtime.layout import Layout, check, layout, unsupported
 from braze.target import Target
@@ -61,8 +61,7 @@ def text(at: Layout) -> str:
 
 
 def _numpy_functions() -> dict[str, int]:
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer = python_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     module = importlib.import_module("numpy._core._multiarray_umath")
     table = pointer(module._ARRAY_API, None)
     return {name: ctypes.c_size_t.from_address(table + 8 * row).value for name, row in _NUMPY_ROWS.items()}
