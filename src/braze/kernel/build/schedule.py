@@ -138,6 +138,8 @@ class Schedule:
 
     def write_nest(self, nest: Nest, blocks: int) -> int:
         """Write one nest; the number of grid blocks it is cut into."""
+        if any(size == 0 for _, size in nest.outer):  # its results have no elements
+            return 1
         for node, position in scratch_rows(nest, self.graph, self.target):
             space = "private" if nest.lane == "outer" else "shared"
             memory = self.emitter.memory(f"row{node.number}", node.dtype, node.shape[position], space)  # type: ignore[arg-type]
