@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.targets.run import Machine, same
 
-from braze.dtypes import BOOL, F32, F64, FLOATS, I64, INTEGERS, SIGNED, UNSIGNED
+from braze.dtypes import BOOL, F32, F64, FLOATS, I32, I64, INTEGERS, SIGNED, UNSIGNED
 from braze.kernel.builder import Builder
 from braze.kernel.evaluate import evaluate
 from braze.kernel.ir import OPCODES
@@ -80,6 +80,8 @@ def results(b, dtype, x, y, z):
     for opcode, spec in OPCODES.items():
         if not takes(opcode, dtype) or opcode in ("cast", "bitcast", "cast_fast", "lane", "splat", "select"):
             continue
+        if opcode == "scale_fast":
+            continue
         if opcode.endswith("_fast") and dtype in INTEGERS:
             continue
         yield opcode, b.compute(opcode, *(x, y, z)[: spec.arity])
@@ -110,6 +112,15 @@ def fast_results(b, dtype, x, y):
             yield f"cast_fast_{target}", b.compute("cast_fast", small, dtype=target)
         for target in UNSIGNED:
             yield f"cast_fast_{target}", b.compute("cast_fast", b.abs(small), dtype=target)
+        integer, fraction, one = (
+            (I32, 0x7FFFFF, 127 << 23) if dtype == F32 else (I64, (1 << 52) - 1, 1023 << 52)
+        )
+        near_one = b.bitcast(b.or_(b.and_(b.bitcast(x, integer), fraction), one), dtype)
+        limit = 200.0 if dtype == F32 else 1200.0
+        whole = b.rint(b.min_fast(b.max_fast(y, -limit), limit))
+        yield "scale_fast", b.scale_fast(near_one, whole)
+        yield "scale_fast_small", b.scale_fast(near_one, b.sub(b.abs(b.rint(small)), limit - 70))
+        yield "scale_fast_nan", b.scale_fast(b.mul(near_one, float("nan")), b.mul(whole, float("nan")))
 
 
 def opcode_kernel(dtype, lanes, size, varying):

@@ -424,6 +424,11 @@ def _fma_slow(x: float, y: float, z: float) -> float:
         return float(np.inf) if exact > 0 else -float(np.inf)
 
 
+def _scale(x: Array, n: Array) -> Array:
+    whole = np.where(np.isnan(n), 0, np.clip(n, -4096, 4096)).astype(np.int32)
+    return np.ldexp(x, whole)
+
+
 _COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
                 "ge": np.greater_equal}  # fmt: skip
 _ANY: dict[str, Callable[..., Any]] = {
@@ -435,7 +440,7 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "neg": _bits(lambda x: x ^ _sign_bit(x)), "abs": _bits(lambda x: x & ~_sign_bit(x)),
     "copysign": _bits(lambda x, y: (x & ~_sign_bit(x)) | (y & _sign_bit(y))),
     "min_fast": lambda x, y: np.where(x < y, x, y), "max_fast": lambda x, y: np.where(x > y, x, y),
-    "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "scale_fast": _scale, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
 }  # fmt: skip
 _INTEGER: dict[str, Callable[..., Any]] = {
     "div": _divide, "rem": _remainder, "div_fast": _divide, "rem_fast": _remainder,

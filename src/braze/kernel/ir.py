@@ -287,6 +287,8 @@ OPCODES: dict[str, Opcode] = {
         Opcode("min_fast", 2, "float", "same", "x < y ? x : y, one instruction; y if either is NaN"),
         Opcode("max_fast", 2, "float", "same", "x > y ? x : y, one instruction; y if either is NaN"),
         Opcode("sqrt", 1, "float", "same", "IEEE square root"),
+        Opcode("scale_fast", 2, "float", "same",
+               "x * 2**n for |x| in [1/2, 4) or NaN and finite whole n, rounded once; NaN if both are; 0 or infinity beyond"),
         Opcode("floor", 1, "float", "same", "towards minus infinity"),
         Opcode("ceil", 1, "float", "same", "towards plus infinity"),
         Opcode("trunc", 1, "float", "same", "towards zero"),

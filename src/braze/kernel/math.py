@@ -92,37 +92,22 @@ def _horner(b: Builder, x: Operand, coefficients: tuple[float, ...]) -> Operand:
     return result
 
 
-def _power_of_two(b: Builder, n: Operand, form: Format) -> Operand:
-    """2**n as a float, for an integer n whose biased exponent is in range."""
-    dtype = F32 if form.integer == I32 else F64
-    return b.bitcast(b.shl_fast(b.add(n, form.bias), form.mantissa), dtype)
-
-
-def _scale(b: Builder, x: Operand, n: Operand, form: Format) -> Operand:
-    """x * 2**n in two exact steps, so that a result may be subnormal or near overflow."""
-    half = b.sar_fast(n, 1)
-    first = _power_of_two(b, half, form)
-    second = _power_of_two(b, b.sub(n, half), form)
-    return b.mul(b.mul(x, first), second)
-
-
-def _exp_reduced(b: Builder, x: Operand, form: Format) -> tuple[Operand, Operand, Operand]:
-    """n, r and e**r - 1 - r for x = n·ln2 + r, |r| ≤ ln2/2."""
+def _exp_parts(b: Builder, x: Operand, form: Format) -> tuple[Operand, Operand]:
+    """n and e**r for x = n·ln2 + r, |r| ≤ ln2/2; e**r is 1 + (r + r²·Q(r)), small parts first."""
     n = b.rint(b.mul(x, LOG2E))
     r = b.fma(n, -form.ln2[0], x)
     r = b.fma(n, -form.ln2[1], r)
-    return n, r, b.mul(b.mul(r, r), _horner(b, r, form.polynomial("exp")))
+    tail = b.fma(b.mul(r, r), _horner(b, r, form.polynomial("exp")), r)
+    return n, b.add(tail, 1.0)
 
 
 def exp(b: Builder, x: Operand) -> Operand:
-    """e**x: x = n·ln2 + r, 2**n · (1 + (r + r²·Q(r)))."""
+    """e**x: x = n·ln2 + r, 2**n · e**r."""
     form = FORMATS[x.dtype]
-    # Clamped so that n stays a small integer; min_fast and max_fast give their second operand for NaN.
-    bounded = b.max_fast(b.min_fast(x, form.exp_high + 1.0), form.exp_low)
-    n, r, tail = _exp_reduced(b, bounded, form)
-    p = b.add(b.add(r, tail), 1.0)
-    scaled = _scale(b, p, b.compute("cast_fast", n, dtype=form.integer), form)
-    return b.select(b.ne(x, x), x, scaled)
+    # Clamped so that n stays finite; the bound stands first, so that a NaN x passes through both.
+    bounded = b.max_fast(form.exp_low, b.min_fast(form.exp_high + 1.0, x))
+    n, power = _exp_parts(b, bounded, form)
+    return b.scale_fast(power, n)
 
 
 def log(b: Builder, x: Operand) -> Operand:
@@ -237,9 +222,8 @@ def tanh(b: Builder, x: Operand) -> Operand:
     z = b.mul(x, x)
     near = b.fma(b.mul(z, x), _horner(b, z, form.polynomial("tanh")), x)
     twice = b.mul(b.min_fast(size, form.tanh_one), 2.0)
-    n, r, tail = _exp_reduced(b, twice, form)
-    power = _power_of_two(b, b.compute("cast_fast", n, dtype=form.integer), form)
-    grown = b.fma(b.add(b.add(r, tail), 1.0), power, 1.0)
+    n, power = _exp_parts(b, twice, form)
+    grown = b.add(b.scale_fast(power, n), 1.0)
     far = b.copysign(b.sub(1.0, b.div(2.0, grown)), x)
     result = b.select(b.lt(size, form.tanh_series), near, far)
     # x itself where x² underflows (the series would lose -0.0 and subnormals) and for NaN.
