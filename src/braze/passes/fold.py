@@ -16,7 +16,7 @@ from braze.hlo.ir import Instruction, Module, Region, Value
 from braze.ops.table import EXACT, HLO_OPS, Absent, Effect, Family, IndexMap, Op
 from braze.passes.copying import Env, each_function, remade
 from braze.passes.log import Log
-from braze.passes.rewrite import splat
+from braze.passes.patterns import splat
 
 _MOVES_SPLATS = ("broadcast_in_dim", "reshape", "constant", "iota")
 """Ops that are cheap inside a kernel and would only make constants larger."""
