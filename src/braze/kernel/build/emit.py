@@ -24,6 +24,7 @@ from braze.kernel.build.affine import UNBOUNDED, ZERO, Affine, Index, Symbol, li
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.builder import Builder, Liftable, constant, number
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
+from braze.kernel.math import FORMATS, divide_by_uniform
 
 _At = tuple[Node, Index, int]
 """A node, an index, and the index's number."""
@@ -183,12 +184,21 @@ class Emitter(Builder):
             found: Operand | None = memo.get(key)
             if found is not None:
                 return found
+        if opcode == "div" and self._divides_by_invariant(*operands):
+            divide = super().compute
+            return divide_by_uniform(self, *operands, lambda: divide("div", *operands))
         result = super().compute(opcode, *operands, dtype=dtype)
         if type(result) is Value:
             self._memos[self._depths[result]][key] = result
             if result.dtype == I64 or result.dtype == I32:
                 self._note_range(opcode, operands, result)
         return result
+
+    def _divides_by_invariant(self, x: Operand, y: Operand) -> bool:
+        """Whether a float in every lane is divided by what stays the same over the innermost loop."""
+        if not x.varying or y.varying or x.dtype not in FORMATS or self.lanes == 1:
+            return False
+        return isinstance(y, Constant) or self._depths.get(y, self.depth) < self.depth
 
     def lift(self, value: Any, dtype: DType) -> Any:
         return value if type(value) is Affine else super().lift(value, dtype)
@@ -449,7 +459,8 @@ class Emitter(Builder):
                 else:
                     values.append(found)
             if missing:
-                work.extend(reversed(missing))
+                # Reductions first: their sweeps fill the scratch rows that the other operands are read from.
+                work.extend(sorted(reversed(missing), key=lambda at: at[0].level))
                 continue
             work.pop()
             known = self._evaluate(at[0], at[1], values)

@@ -39,10 +39,11 @@ class Node:
         reduction: for `reduce` and `dot`: what the results of one instruction have in common.
         index: which result of its instruction it is.
         dims: per collapsed axis, the first of the original axes it stands for.
+        level: the most reductions that lie on a way to it.
     """
 
     __slots__ = (
-        "_cost", "attrs", "classes", "dims", "index", "kind", "number", "op", "operands", "picks", "reduction", "shape",
+        "_cost", "attrs", "classes", "dims", "index", "kind", "level", "number", "op", "operands", "picks", "reduction", "shape",
         "source", "type", "value",
     )  # fmt: skip
 
@@ -60,6 +61,7 @@ class Node:
         self.dims: tuple[int, ...] = ()
         self.picks: tuple[int, ...] = ()
         self.index = 0
+        self.level = 0
         self.reduction: Reduction | None = None
         self.value: Any = None
         self.source: Instruction | None = None
@@ -302,13 +304,11 @@ class Graph:
         reduction.classes = tuple(classes[i] for i in range(len(order)))
 
     def _levels(self) -> None:
-        level: list[int] = []
         for node in self.nodes:
-            below = max((level[x.number] for x in node.operands), default=0)
+            node.level = max((x.level for x in node.operands), default=0)
             if node.reduction is not None:
-                node.reduction.level = below + 1
-                below += 1
-            level.append(below)
+                node.level += 1
+                node.reduction.level = node.level
 
 
 def _kind(instruction: Instruction) -> str:
