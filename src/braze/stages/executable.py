@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from braze import dtypes, knobs
 from braze.cache.memory import MemoryCache
 from braze.errors import ArgumentError, DTypeError, ShapeError
@@ -23,7 +21,9 @@ from braze.hlo.ir import Module, walk
 from braze.passes import manager
 from braze.passes.fusion import Decision, fuse
 from braze.passes.pipeline import PIPELINE
+from braze.program import records
 from braze.program.ir import Program
+from braze.program.records import KernelRecord, MemoryAnalysis
 from braze.runtime import array as arrays
 from braze.stages import report
 from braze.target import NUMPY, Target
@@ -31,32 +31,6 @@ from braze.types import TensorType
 
 CPU_STAGES = ("hlo", "hlo-opt", "program", "kernel", "llvm", "asm")
 NUMPY_STAGES = ("hlo", "hlo-opt")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRecord:
-    """One launch of a program.
-
-    Units: bytes_read, bytes_written: bytes of the buffers it touches; flops: operations.
-    """
-
-    name: str
-    ops: tuple[str, ...]
-    grid: int
-    bytes_read: int
-    bytes_written: int
-    flops: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryAnalysis:
-    """Memory of one call, in bytes, as JAX names it; `lower_bound_in_bytes` is the most that lives at once."""
-
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    temp_size_in_bytes: int
-    alias_size_in_bytes: int
-    lower_bound_in_bytes: int = 0
 
 
 class Executable:
@@ -177,10 +151,7 @@ class Executable:
     @property
     def kernels(self) -> tuple[KernelRecord, ...]:
         """One record per launch, in program order."""
-        return tuple(
-            KernelRecord(k.name, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops)
-            for k in report.launched(self.program)
-        )
+        return () if self.program is None else records.kernel_records(self.program)
 
     def cost_analysis(self) -> dict[str, float]:
         """Totals over the launches: `flops`, `transcendentals`, `bytes accessed`."""
@@ -193,14 +164,11 @@ class Executable:
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Memory of one call."""
+        if self.program is not None:
+            return records.memory_analysis(self.program)
         arguments = sum(t.nbytes for t in self.inputs)
         results = sum(t.nbytes for t in self.outputs)
-        if self.program is None:
-            return MemoryAnalysis(arguments, results, 0, 0)
-        aliased = sum(self.outputs[i].nbytes for i in self.program.aliases)
-        return MemoryAnalysis(
-            arguments, results, self.program.arena_bytes, aliased, self.program.lower_bound_bytes
-        )
+        return MemoryAnalysis(arguments, results, 0, 0, 0)
 
     def __repr__(self) -> str:
         return f"<Executable {self.name} for {self.target.name}>"

@@ -21,15 +21,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from braze import core, knobs, tree
 from braze.core import Tracer, typeof
 from braze.errors import ArgumentError, ConcretizationError
 from braze.hlo.lower import LoweredModule, lower
 from braze.ops.control import jit as jit_op
+from braze.program.records import KernelRecord, MemoryAnalysis
 from braze.runtime import dispatch
 from braze.stages import calls
-from braze.stages.executable import Executable, KernelRecord, MemoryAnalysis, compile_module, target_of
+from braze.stages.executable import Executable, compile_module, target_of
 from braze.target import Target
 from braze.trace import jaxpr as jaxprs
 from braze.trace.calling import argument_names

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from braze.kernel.ir import Kernel
-from braze.program.ir import Branch, Host, Launch, Loop, Program, Step
+from braze.program import records
+from braze.program.ir import Program
 from braze.target import Target
 
-BYTES_PER_SECOND = 8e9
-FLOPS_PER_SECOND = 2e10
-TRANSCENDENTALS_PER_SECOND = 1e9
-"""Rough rates of one core, for the choice whether a call gives up the GIL; not for anything finer."""
+KERNELS_PER_OBJECT = 8
+"""Distinct kernels from which a second object file, compiled beside the first, pays for itself."""
 
 
 def emit(program: Program, target: Target) -> str:
-    """The LLVM IR of a program."""
+    """The LLVM IR of a program, in one module."""
     from braze.targets.entry import emit_program
 
     return emit_program(program, target)
@@ -24,53 +22,36 @@ def emit(program: Program, target: Target) -> str:
 
 def load(program: Program, target: Target) -> Any:
     """The program, ready to be called."""
-    from braze.runtime import engine
     from braze.runtime.context import HostCallback
     from braze.runtime.executable import Executable, Signature
-    from braze.targets.llvm import scratch_bytes
+    from braze.targets.entry import program_scratch_bytes
 
-    kernels = list(launches(program.steps))
-    steps = list(flat(program.steps))
     callbacks = [
         HostCallback(program.callbacks[s.callback], s.operand_types, s.result_types)
-        for s in steps
-        if isinstance(s, Host)
+        for s in records.host_steps(program)
     ]
     signature = Signature(
         program.name,
         tuple(b.type for b in program.parameters),
-        tuple(b.type for b in program.results),
+        program.result_types,
         arena_bytes=program.arena_bytes,
-        scratch_bytes=max((scratch_bytes(k) for k in kernels), default=0),
-        parallel=any(k.grid > 1 for k in kernels),
-        loops=any(isinstance(s, Loop) for s in steps),
-        seconds=sum(map(seconds, kernels)),
+        scratch_bytes=program_scratch_bytes(program),
+        parallel=records.is_parallel(program),
+        loops=records.has_loops(program),
+        seconds=records.seconds(program.steps),
     )
-    image = engine.cached_object(emit(program, target), target)
-    return Executable(image, signature, callbacks)
+    return Executable(_images(program, target), signature, callbacks)
 
 
-def seconds(kernel: Kernel) -> float:
-    """Estimated time of one launch on one core."""
-    moved = (kernel.bytes_read + kernel.bytes_written) / BYTES_PER_SECOND
-    return max(moved, kernel.flops / FLOPS_PER_SECOND) + kernel.transcendentals / TRANSCENDENTALS_PER_SECOND
+def _images(program: Program, target: Target) -> list[bytes]:
+    """Object files, from the disk cache where they are there; large programs are cut and compiled in parallel."""
+    from braze.runtime.engine import cached_object
+    from braze.targets.entry import emit_modules, kernels
 
-
-def flat(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those inside loops and branches too, in program order."""
-    pending = list(reversed(steps))
-    while pending:
-        step = pending.pop()
-        yield step
-        match step:
-            case Loop():
-                pending.extend(reversed((*step.condition_steps, *step.body_steps)))
-            case Branch():
-                pending.extend(reversed([s for branch in step.branches for s in branch]))
-
-
-def launches(steps: Sequence[Step]) -> Iterator[Kernel]:
-    """The kernel of every launch, in program order."""
-    for step in flat(steps):
-        if isinstance(step, Launch):
-            yield step.kernel
+    parts = min(target.cores, len(kernels(program)) // KERNELS_PER_OBJECT)
+    if parts <= 1:
+        return [cached_object(emit(program, target), target)]
+    with ThreadPoolExecutor(parts) as threads:
+        return list(
+            threads.map(lambda text: cached_object(text, target), emit_modules(program, target, parts))
+        )

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from braze import knobs
 from braze.errors import InternalError
 from braze.kernel.ir import Kernel
-from braze.program.ir import Program
+from braze.program import records
+from braze.program.ir import Launch, Program
 from braze.stages import native
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def launched(program: Program | None) -> Iterator[Kernel]:
     """Kernels in launch order; none on `numpy`."""
-    return iter(()) if program is None else native.launches(program.steps)
+    if program is not None:
+        yield from (step.kernel for step in records.walk(program.steps) if isinstance(step, Launch))
 
 
 def text(exe: Executable, stage: str) -> str:
