@@ -23,54 +23,58 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from braze import dtypes, errors
+from braze import dtypes, errors, knobs
 from braze.errors import BrazeError, Source
 from braze.types import TensorType
 
 if TYPE_CHECKING:
     from braze.ops.table import Op
 
-_HERE = __file__.rsplit("core.py", 1)[0]
-_CONTEXTLIB = contextlib.__file__
-
 
 def user_source() -> Source | None:
     """The nearest frame outside braze, or None where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith((_HERE, _CONTEXTLIB)):
+        if not errors.is_ours(frame.f_code):
             return Source(frame.f_code, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
-@contextlib.contextmanager
-def user_line() -> Iterator[None]:
-    """Give errors of the caller that pass through the user's line, where they have none yet.
+class user_line:  # noqa: N801  (used like the functions of contextlib)
+    """Put around public entry points: errors that leave give the user's line and hide braze's frames.
 
-    That is the innermost frame outside braze: of the user's function if it was running, else of the call.
+    The line is the innermost outside braze: of the user's function if it was running, else of the call. Frames
+    stay where the fault is braze's own: an InternalError, or a foreign exception raised inside braze.
     """
-    try:
-        yield
-    except BrazeError as error:
-        if error.source is None:
-            error.source = CONTEXT.source or _raised_at(error) or user_source()
-        raise
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, entry: TracebackType | None) -> None:
+        if error is None:
+            return
+        if isinstance(error, BrazeError):
+            if error.source is None:
+                error.source = CONTEXT.source or user_source()
+        elif isinstance(error, errors.InternalError) or _raised_inside(entry):
+            return
+        if knobs.get("traceback") != "full":
+            # A `with` block raises what it caught anew without adding its own frame, so none of ours is left.
+            error.__traceback__ = errors.users_frames(entry)
 
 
-def _raised_at(error: BaseException) -> Source | None:
-    """The innermost frame outside braze that an error came through on its way here."""
-    found = None
-    entry = error.__traceback__
-    while entry is not None:
-        if not entry.tb_frame.f_code.co_filename.startswith((_HERE, _CONTEXTLIB)):
-            found = Source(entry.tb_frame.f_code, entry.tb_lineno)
+def _raised_inside(entry: TracebackType | None) -> bool:
+    while entry is not None and entry.tb_next is not None:
         entry = entry.tb_next
-    return found
+    return entry is not None and errors.is_ours(entry.tb_frame.f_code)
 
 
 class Trace:

@@ -12,8 +12,17 @@ Invariant: this module imports nothing from braze and reads no knob.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
-from types import CodeType
+from types import CodeType, TracebackType
+
+_HERE = __file__.rsplit("errors.py", 1)[0]
+_OURS = (_HERE, contextlib.__file__)
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether a frame of this code is braze's (or contextlib's, which only passes on), not the user's."""
+    return code.co_filename.startswith(_OURS)
 
 
 class Source:
@@ -75,8 +84,25 @@ class BrazeError(Exception):
         super().__init__(message)
         self.message = message
         self.values = values
-        self.source = source
         self.hint = hint
+        self._source = source
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line: the one that was recorded, else the innermost that the error came through so far."""
+        if self._source is not None:
+            return self._source
+        found = None
+        entry = self.__traceback__
+        while entry is not None:
+            if not is_ours(entry.tb_frame.f_code):
+                found = Source(entry.tb_frame.f_code, entry.tb_lineno)
+            entry = entry.tb_next
+        return found
+
+    @source.setter
+    def source(self, source: Source | None) -> None:
+        self._source = source
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -91,6 +117,19 @@ class BrazeError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # A Source holds a code object, which does not pickle; its text is what a reader wants.
         return (_rebuild, (type(self), self.message, self.values, self.hint))
+
+
+def users_frames(entry: TracebackType | None) -> TracebackType | None:
+    """A traceback without braze's frames."""
+    kept = []
+    while entry is not None:
+        if not is_ours(entry.tb_frame.f_code):
+            kept.append(entry)
+        entry = entry.tb_next
+    found = None
+    for one in reversed(kept):
+        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return found
 
 
 def _rebuild(cls: type[BrazeError], message: str, values: str | None, hint: str | None) -> BrazeError:
