@@ -74,9 +74,14 @@ class Instruction:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it, or anything in its regions, must run even if nobody uses its results."""
-        if self.op.effects is not Effect.NONE:
+        """Whether it, or anything in its regions, must run even if nobody uses its results.
+
+        A call may do anything that the function does; after inlining there are none.
+        """
+        if self.op.effects is not Effect.NONE or self.op.hlo == "call":
             return True
+        if not self.regions:
+            return False
         return any(i.has_effects for region in self.regions for i in region.instructions)
 
     def __repr__(self) -> str:

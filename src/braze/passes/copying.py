@@ -1,4 +1,4 @@
-"""Making changed copies of regions: what inlining, CSE, folding and loop passes share."""
+"""Making changed copies of regions: what all passes that rewrite HLO share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,55 @@ def remade(instruction: Instruction, operands: Sequence[Value], regions: Sequenc
         return instruction
     types = [v.type for v in instruction.results]
     return Instruction(instruction.op, operands, types, instruction.attrs, regions, instruction.source)
+
+
+def is_open(instruction: Instruction) -> bool:
+    """Whether its regions may use values from outside, which then have to follow every replacement."""
+    return bool(instruction.regions) and instruction.op.hlo != "braze.fusion"
+
+
+class Walk:
+    """One walk over a region and those inside it, producers first, that replaces values on its way.
+
+    A pass overrides `instruction`, and `inner` where it treats some regions differently.
+
+    Invariant: a region in which nothing changed is returned as the same object.
+    """
+
+    def run(self, module: Module) -> Module:
+        return each_function(module, lambda region: self.region(region, {}))
+
+    def region(self, region: Region, env: Env) -> Region:
+        """The region rewritten; `env` maps values that were replaced, of outer regions too."""
+        made: list[Instruction] = []
+        changed = False
+        for old in region.instructions:
+            operands = [env.get(v, v) for v in old.operands] if env else old.operands
+            regions: Sequence[Region] = old.regions
+            if is_open(old):
+                regions = [self.inner(old, r, env) for r in regions]
+            results = self.instruction(remade(old, operands, regions), old, made)
+            if results is not old.results:
+                env.update({v: new for v, new in zip(old.results, results, strict=True) if new is not None})
+                changed = True
+        returned = tuple([env.get(v, v) for v in region.results])
+        if not changed and returned == region.results:
+            return region
+        return Region(region.parameters, made, returned)
+
+    def inner(self, owner: Instruction, region: Region, env: Env) -> Region:
+        """A region of `owner`, which has not been rewritten yet."""
+        return self.region(region, env)
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        """Append to `made` what `new`, which is `old` on rewritten operands and regions, becomes.
+
+        Returns: what stands for the results; None where nothing does, because nothing needs it.
+        """
+        made.append(new)
+        return new.results
 
 
 def copy_region(region: Region, env: Env) -> Region:
@@ -38,6 +87,19 @@ def copy_instructions(instructions: Iterable[Instruction], env: Env) -> list[Ins
     return made
 
 
+def used_values(region: Region) -> set[Value]:
+    """All values that a region and the regions inside it read or return."""
+    found: set[Value] = set()
+    pending = [region]
+    while pending:
+        one = pending.pop()
+        found.update(one.results)
+        for instruction in one.instructions:
+            found.update(instruction.operands)
+            pending.extend(instruction.regions)
+    return found
+
+
 def each_function(module: Module, change: Callable[[Region], Region]) -> Module:
     """The module with every function's region changed; itself if none was."""
     changed = {}
@@ -49,4 +111,5 @@ def each_function(module: Module, change: Callable[[Region], Region]) -> Module:
 
 
 def with_region(function: Function, region: Region) -> Function:
+    """The function with another body."""
     return Function(function.name, region, function.public, function.parameter_attrs, function.result_attrs)

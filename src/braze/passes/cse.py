@@ -1,56 +1,81 @@
-"""Common subexpressions: of instructions that are equal in op, operands and attributes, the first stays.
+"""Common subexpressions: of instructions that are equal in op, operands, attributes and regions, the first stays.
 
-Instructions of inner regions may be replaced by equal ones of the regions around them, since loops and
-branches see outer values; bodies of `reduce` and `braze.fusion` are closed and left alone.
+Instructions inside loops and branches may be replaced by equal ones of the regions around them, which they
+see. Bodies of reducers stay closed, since kernels are made of them, and `braze.fusion` is closed anyway.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from braze.hlo.ir import Instruction, Module, Region, Value
-from braze.ops.table import Effect
-from braze.passes.copying import Env, each_function, remade
+from braze.passes.copying import Env, Walk
 from braze.passes.log import Log
 
-_OPEN = ("while", "case")
-"""Ops whose regions may use values from outside."""
+_SEES_OUTSIDE = ("while", "case")
+"""Ops whose regions take values from outside."""
 
 
 def cse(module: Module, *, log: Log | None = None) -> Module:
     """Compute equal pure instructions once."""
-    counter = log or Log()
-    return each_function(module, lambda region: _region(region, {}, ChainMap(), counter))
+    return _Walk(log or Log()).run(module)
 
 
-def _region(region: Region, env: Env, seen: ChainMap[Any, tuple[Value, ...]], log: Log) -> Region:
-    instructions: list[Instruction] = []
-    changed = False
+class _Walk(Walk):
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.seen: ChainMap[Any, tuple[Value, ...]] = ChainMap()
+
+    def region(self, region: Region, env: Env) -> Region:
+        outer, self.seen = self.seen, self.seen.new_child()
+        made = super().region(region, env)
+        self.seen = outer
+        return made
+
+    def inner(self, owner: Instruction, region: Region, env: Env) -> Region:
+        if owner.op.hlo in _SEES_OUTSIDE:
+            return self.region(region, env)
+        outer, self.seen = self.seen, ChainMap()
+        made = self.region(region, env)
+        self.seen = outer
+        return made
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        if not new.has_effects:
+            key = _key(new, {})
+            before = self.seen.get(key)
+            if before is not None and not self.log.exhausted:
+                self.log.count(new.op.title)
+                return before
+            self.seen[key] = new.results
+        return super().instruction(new, old, made)
+
+
+def _key(instruction: Instruction, numbers: dict[Value, int]) -> Any:
+    """What makes an instruction equal to another; `numbers` names the values of the regions it stands in."""
+    operands = tuple([numbers.get(v, v) for v in instruction.operands]) if numbers else instruction.operands
+    if not instruction.regions:
+        return instruction.op, operands, frozen(instruction.attrs)
+    regions = tuple(_region_key(r, dict(numbers)) for r in instruction.regions)
+    return instruction.op, operands, frozen(instruction.attrs), regions
+
+
+def _region_key(region: Region, numbers: dict[Value, int]) -> Any:
+    """A region up to the identity of its own values, which are numbered in order."""
+    for value in region.parameters:
+        numbers[value] = len(numbers)
+    lines = []
     for instruction in region.instructions:
-        operands = [env.get(v, v) for v in instruction.operands] if env else instruction.operands
-        regions = instruction.regions
-        if instruction.op.hlo in _OPEN:
-            regions = tuple(_region(r, env, seen.new_child(), log) for r in regions)
-        made = remade(instruction, operands, regions)
-        if not regions and instruction.op.effects is Effect.NONE:
-            key = (made.op, made.operands, frozen(made.attrs))
-            before = seen.get(key)
-            if before is not None and not log.exhausted:
-                env.update(zip(instruction.results, before, strict=True))
-                log.count(instruction.op.title)
-                changed = True
-                continue
-            seen[key] = made.results
-        if made is not instruction:
-            env.update(zip(instruction.results, made.results, strict=True))
-            changed = True
-        instructions.append(made)
-    if not changed:
-        return region
-    return Region(region.parameters, instructions, [env.get(v, v) for v in region.results])
+        lines.append(_key(instruction, numbers))
+        for value in instruction.results:
+            numbers[value] = len(numbers)
+    results = tuple(numbers.get(v, v) for v in region.results)
+    return region.parameter_types, tuple(lines), results
 
 
 def frozen(value: Any) -> Any:

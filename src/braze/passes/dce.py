@@ -1,10 +1,16 @@
-"""Dead code: instructions that no result and no effect needs go."""
+"""Dead code: instructions that no result and no effect needs go.
+
+The walk begins at the end, so that what only dead instructions use is dead when it is reached. A dead
+instruction that fuel keeps is alive to everything before it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from braze.hlo.ir import Instruction, Module, Region, Value
 from braze.ops.table import Effect
-from braze.passes.copying import Env, each_function, remade
+from braze.passes.copying import Walk, each_function
 from braze.passes.log import Log
 
 
@@ -13,43 +19,39 @@ def dce(module: Module, *, log: Log | None = None) -> Module:
     counter = log or Log()
 
     def change(region: Region) -> Region:
-        used: set[Value] = set()
-        _mark(region, used)
-        return _sweep(region, used, {}, counter)
+        dead: set[Instruction] = set()
+        _find(region, set(), dead, counter)
+        return _Sweep(dead).region(region, {}) if dead else region
 
     return each_function(module, change)
 
 
-def _must_run(instruction: Instruction) -> bool:
-    if instruction.regions:
-        return instruction.has_effects
-    return instruction.op.effects in (Effect.ORDERED, Effect.UNORDERED)
-
-
-def _mark(region: Region, used: set[Value]) -> None:
-    """Gather the values that results and effects need, walking from the end."""
+def _find(region: Region, used: set[Value], dead: set[Instruction], log: Log) -> None:
+    """Gather the dead instructions, and in `used` the values that the others need."""
     used.update(region.results)
     for instruction in reversed(region.instructions):
-        if _must_run(instruction) or any(v in used for v in instruction.results):
+        needed = any(v in used for v in instruction.results) or _must_run(instruction)
+        if needed or log.exhausted:
             used.update(instruction.operands)
             for inner in instruction.regions:
-                _mark(inner, used)
-
-
-def _sweep(region: Region, used: set[Value], env: Env, log: Log) -> Region:
-    kept: list[Instruction] = []
-    changed = False
-    for instruction in region.instructions:
-        needed = _must_run(instruction) or any(v in used for v in instruction.results)
-        if not needed and not log.exhausted:
+                _find(inner, used, dead, log)
+        else:
+            dead.add(instruction)
             log.count(instruction.op.title)
-            changed = True
-            continue
-        operands = [env.get(v, v) for v in instruction.operands] if env else instruction.operands
-        regions = [_sweep(r, used, env, log) for r in instruction.regions]
-        made = remade(instruction, operands, regions)
-        if made is not instruction:
-            env.update(zip(instruction.results, made.results, strict=True))
-            changed = True
-        kept.append(made)
-    return Region(region.parameters, kept, [env.get(v, v) for v in region.results]) if changed else region
+
+
+def _must_run(instruction: Instruction) -> bool:
+    """Effects are for others to see, all but reading; a call may have any."""
+    return instruction.has_effects and instruction.op.effects is not Effect.READ
+
+
+class _Sweep(Walk):
+    def __init__(self, dead: set[Instruction]) -> None:
+        self.dead = dead
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        if old in self.dead:
+            return [None] * len(old.results)
+        return super().instruction(new, old, made)

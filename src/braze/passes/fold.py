@@ -11,75 +11,70 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from braze.hlo.ir import Instruction, Module, Region, Value
+from braze.hlo.ir import Instruction, Module, Value
 from braze.ops.table import EXACT, HLO_OPS, Absent, Effect, Family, IndexMap, Op
-from braze.passes.copying import Env, each_function, remade
+from braze.passes.copying import Walk
 from braze.passes.log import Log
-from braze.passes.patterns import splat
-
-_MOVES_SPLATS = ("broadcast_in_dim", "reshape", "constant", "iota")
-"""Ops that are cheap inside a kernel and would only make constants larger."""
+from braze.passes.patterns import SPLAT_SOURCES, Splats
 
 
-class _Folder:
+def fold(
+    module: Module, *, max_bytes: int = 4096, max_seconds: float = 0.5, log: Log | None = None
+) -> Module:
+    """Replace exact operations on constants by their results.
+
+    Units:  max_bytes of one result; max_seconds for the pass, after which it leaves the rest as it is.
+    """
+    return _Folder(max_bytes, max_seconds, log or Log()).run(module)
+
+
+class _Folder(Walk):
     def __init__(self, max_bytes: int, max_seconds: float, log: Log) -> None:
         self.max_bytes = max_bytes
         self.deadline = time.monotonic() + max_seconds
         self.log = log
+        self.splats = Splats()
 
-    def region(self, region: Region, env: Env) -> Region:
-        instructions: list[Instruction] = []
-        changed = False
-        for instruction in region.instructions:
-            operands = [env.get(v, v) for v in instruction.operands] if env else instruction.operands
-            regions = instruction.regions
-            if regions and instruction.op.hlo in ("while", "case"):
-                regions = tuple(self.region(r, env) for r in regions)
-            made = remade(instruction, operands, regions)
-            folded = self.fold(made)
-            if folded is not None:
-                instructions.extend(folded)
-                env[instruction.results[0]] = folded[-1].results[0]
-                self.log.count(instruction.op.title)
-                changed = True
-                continue
-            if made is not instruction:
-                env.update(zip(instruction.results, made.results, strict=True))
-                changed = True
-            instructions.append(made)
-        if not changed:
-            return region
-        return Region(region.parameters, instructions, [env.get(v, v) for v in region.results])
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        folded = self.fold(new) if _may_fold(new) and not self.log.exhausted else []
+        if not folded or time.monotonic() > self.deadline:
+            return super().instruction(new, old, made)
+        self.log.count(new.op.title)
+        made.extend(folded)
+        return folded[-1].results
 
-    def fold(self, instruction: Instruction) -> list[Instruction] | None:
-        """The constant (and its broadcast) that an instruction amounts to, or None."""
-        op = instruction.op
-        if (
-            op.error is not EXACT
-            or op.effects is not Effect.NONE
-            or isinstance(op.numpy, Absent)
-            or op.multiple_results
-            or instruction.regions
-            or op.hlo in _MOVES_SPLATS
-            or not instruction.operands
-            or self.log.exhausted
-        ):
-            return None
-        values = [_constant(v) for v in instruction.operands]
+    def fold(self, instruction: Instruction) -> list[Instruction]:
+        """The constant (and its broadcast) that an instruction amounts to, or nothing."""
         result = instruction.results[0].type
-        if all(v is not None for v in values):
-            if result.nbytes <= self.max_bytes and time.monotonic() < self.deadline:
-                return [_constant_instruction(op.numpy(*values, **instruction.attrs), instruction)]
-            return None
-        numbers = [splat(v) for v in instruction.operands]
-        same = all(v.type.shape == result.shape for v in instruction.operands)
-        if _is_elementwise(op) and same and all(n is not None for n in numbers):
-            scalar = _constant_instruction(
-                op.numpy(*map(np.asarray, numbers), **instruction.attrs), instruction
-            )
-            return [scalar, _broadcast(scalar.results[0], result.shape, instruction)]
-        return None
+        arrays = [_constant(v) for v in instruction.operands]
+        if all(array is not None for array in arrays):
+            return [_evaluated(instruction, arrays)] if result.nbytes <= self.max_bytes else []
+        alike = all(v.type.shape == result.shape for v in instruction.operands)
+        if not alike or not _is_elementwise(instruction.op):
+            return []
+        numbers = [self.splats(v) for v in instruction.operands]
+        if any(number is None for number in numbers):
+            return []
+        scalar = _evaluated(instruction, [np.asarray(number) for number in numbers])
+        return [scalar, _broadcast(scalar.results[0], result.shape, instruction)]
+
+
+def _may_fold(instruction: Instruction) -> bool:
+    """Whether it is exact, pure and computes something, and its operands may be constants."""
+    op = instruction.op
+    return (
+        bool(instruction.operands)
+        # Broadcasts and reshapes are free inside a kernel; folding them would only make constants larger.
+        and op not in SPLAT_SOURCES
+        and all(v.producer is not None and v.producer.op in SPLAT_SOURCES for v in instruction.operands)
+        and op.error is EXACT
+        and op.effects is Effect.NONE
+        and not op.multiple_results
+        and not instruction.regions
+        and not isinstance(op.numpy, Absent)
+    )
 
 
 def _is_elementwise(op: Op) -> bool:
@@ -92,25 +87,25 @@ def _constant(value: Value) -> np.ndarray[Any, Any] | None:
     return producer.attrs["value"] if producer is not None and producer.op.hlo == "constant" else None
 
 
-def _constant_instruction(array: Any, origin: Instruction) -> Instruction:
-    found = np.asarray(array, dtype=origin.results[0].type.dtype, order="C")
-    found.setflags(write=False)
-    op = HLO_OPS["constant"]
-    return Instruction(op, (), (op.infer(value=found),), {"value": found}, (), origin.source)
+def _evaluated(instruction: Instruction, arrays: Sequence[Any]) -> Instruction:
+    """The constant that the instruction gives for arrays."""
+    facet = instruction.op.numpy
+    assert not isinstance(facet, Absent), "looked at before"
+    with np.errstate(all="ignore"):
+        result = facet(*arrays, **instruction.attrs)
+    value = np.array(result, dtype=instruction.results[0].type.dtype, order="C")
+    value.setflags(write=False)
+    return _instruction(HLO_OPS["constant"], (), {"value": value}, instruction)
 
 
 def _broadcast(scalar: Value, shape: Sequence[int], origin: Instruction) -> Instruction:
     attrs = {"shape": tuple(shape), "broadcast_dimensions": ()}
-    op = HLO_OPS["broadcast_in_dim"]
-    return Instruction(op, (scalar,), (op.infer(scalar.type, **attrs),), attrs, (), origin.source)
+    return _instruction(HLO_OPS["broadcast_in_dim"], (scalar,), attrs, origin)
 
 
-def fold(
-    module: Module, *, max_bytes: int = 4096, max_seconds: float = 0.5, log: Log | None = None
-) -> Module:
-    """Replace exact operations on constants by their results.
-
-    Units:  max_bytes of one result; max_seconds for the pass, after which it leaves the rest as it is.
-    """
-    folder = _Folder(max_bytes, max_seconds, log or Log())
-    return each_function(module, lambda region: folder.region(region, {}))
+def _instruction(
+    op: Op, operands: Sequence[Value], attrs: dict[str, Any], origin: Instruction
+) -> Instruction:
+    return Instruction(
+        op, operands, (op.infer(*[v.type for v in operands], **attrs),), attrs, (), origin.source
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from braze.errors import VerificationError
-from braze.hlo.ir import Function, Instruction, Module, Region
-from braze.passes.copying import Env, copy_instructions, remade, with_region
+from braze.hlo.ir import Function, Instruction, Module, Region, Value
+from braze.passes.copying import Env, Walk, copy_instructions, with_region
 from braze.passes.log import Log
 
 
@@ -13,21 +15,47 @@ def inline(module: Module, *, log: Log | None = None) -> Module:
 
     Raises: VerificationError for functions that call each other in a circle, which StableHLO forbids.
     """
-    log = log or Log()
-    if not any(_calls(f.region) for f in module.functions.values()):
-        return _only_public(module)
-    done: dict[str, Function] = {}
+    inliner = _Inliner(log or Log())
     for name in _callees_first(module):
         function = module.functions[name]
-        region = _inlined(function.region, done, {}, log)
-        done[name] = function if region is function.region else with_region(function, region)
-    return _only_public(Module({n: done[n] for n in module.functions}, module.name, module.attrs))
+        region = inliner.region(function.region, {})
+        inliner.done[name] = function if region is function.region else with_region(function, region)
+    functions = _called({name: inliner.done[name] for name in module.functions}, inliner.log)
+    same = len(functions) == len(module.functions) and all(
+        function is module.functions[name] for name, function in functions.items()
+    )
+    return module if same else Module(functions, module.name, module.attrs)
 
 
-def _only_public(module: Module) -> Module:
-    called = {callee for f in module.functions.values() for callee in _calls(f.region)}
-    kept = {n: f for n, f in module.functions.items() if f.public or n in called}
-    return module if len(kept) == len(module.functions) else Module(kept, module.name, module.attrs)
+class _Inliner(Walk):
+    """Inlines into one function after the other; `done` are those whose calls are gone already."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.done: dict[str, Function] = {}
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        if new.op.hlo != "call" or self.log.exhausted:
+            return super().instruction(new, old, made)
+        self.log.count("call")
+        callee = self.done[new.attrs["callee"]].region
+        env: Env = dict(zip(callee.parameters, new.operands, strict=True))
+        made.extend(copy_instructions(callee.instructions, env))
+        return [env[v] for v in callee.results]
+
+
+def _called(functions: dict[str, Function], log: Log) -> dict[str, Function]:
+    """The functions without the private ones that nobody calls."""
+    called = {callee for f in functions.values() for callee in _calls(f.region)}
+    kept = {}
+    for name, function in functions.items():
+        if function.public or name in called or log.exhausted:
+            kept[name] = function
+        else:
+            log.count("unused_function")
+    return kept
 
 
 def _calls(region: Region) -> list[str]:
@@ -44,45 +72,21 @@ def _calls(region: Region) -> list[str]:
 def _callees_first(module: Module) -> list[str]:
     """Function names so that what is called stands before its callers."""
     order: list[str] = []
-    state: dict[str, bool] = {}  # False while its callees are being visited
+    left: dict[str, bool] = {}  # False while its callees are being visited
     stack: list[tuple[str, bool]] = [(name, False) for name in reversed(module.functions)]
     while stack:
         name, leaving = stack.pop()
         if leaving:
-            state[name] = True
+            left[name] = True
             order.append(name)
-        elif name not in state:
-            state[name] = False
+        elif name not in left:
+            left[name] = False
             stack.append((name, True))
             for callee in _calls(module.functions[name].region):
-                if state.get(callee) is False:
+                if left.get(callee) is False:
                     raise VerificationError(
                         f"call: {callee} calls itself, through {name}; recursion has no end here."
                     )
-                if callee not in state:
+                if callee not in left:
                     stack.append((callee, False))
     return order
-
-
-def _inlined(region: Region, done: dict[str, Function], env: Env, log: Log) -> Region:
-    instructions: list[Instruction] = []
-    changed = False
-    for instruction in region.instructions:
-        operands = [env.get(v, v) for v in instruction.operands]
-        if instruction.op.hlo == "call" and not log.exhausted:
-            callee = done[instruction.attrs["callee"]].region
-            inner: Env = dict(zip(callee.parameters, operands, strict=True))
-            instructions.extend(copy_instructions(callee.instructions, inner))
-            env.update(zip(instruction.results, (inner.get(v, v) for v in callee.results), strict=True))
-            log.count("call")
-            changed = True
-            continue
-        regions = [_inlined(r, done, env, log) for r in instruction.regions]
-        made = remade(instruction, operands, regions)
-        if made is not instruction:
-            env.update(zip(instruction.results, made.results, strict=True))
-            changed = True
-        instructions.append(made)
-    if not changed:
-        return region
-    return Region(region.parameters, instructions, [env.get(v, v) for v in region.results])

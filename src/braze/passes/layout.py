@@ -6,65 +6,113 @@ take them from the operand as it was; a transpose of a matrix product exchanges 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from braze.hlo.ir import Instruction, Module, Region
-from braze.passes.copying import Env, each_function, remade
+from braze.hlo.ir import Instruction, Module, Region, Value, walk
+from braze.passes.copying import Walk, each_function
 from braze.passes.log import Log
 
-_SIDES = ("lhs", "rhs")
+_KINDS = ("batching", "contracting")
 
 
 def layout(module: Module, *, log: Log | None = None) -> Module:
     """Take transposes into the dimension numbers of contractions."""
     counter = log or Log()
-    return each_function(module, lambda region: _region(region, {}, counter))
+    return each_function(module, lambda region: _Walk(_uses(region), counter).region(region, {}))
 
 
-def _region(region: Region, env: Env, log: Log) -> Region:
-    instructions: list[Instruction] = []
-    changed = False
-    for instruction in region.instructions:
-        operands = [env.get(v, v) for v in instruction.operands] if env else instruction.operands
-        regions = instruction.regions
-        if instruction.op.hlo in ("while", "case"):
-            regions = tuple(_region(r, env, log) for r in regions)
-        made = remade(instruction, operands, regions)
-        if made.op.hlo == "dot_general":
-            made = _absorb(made, log)
-        if made is not instruction:
-            env.update(zip(instruction.results, made.results, strict=True))
-            changed = True
-        instructions.append(made)
-    if not changed:
-        return region
-    return Region(region.parameters, instructions, [env.get(v, v) for v in region.results])
+def _uses(region: Region) -> Counter[Instruction]:
+    """How often the results of each contraction are used."""
+    uses: Counter[Instruction] = Counter()
+
+    def count(values: Sequence[Value]) -> None:
+        uses.update([v.producer for v in values if v.producer and v.producer.op.hlo == "dot_general"])
+
+    count(region.results)
+    for instruction in walk(region):
+        count(instruction.operands)
+        for inner in instruction.regions:
+            count(inner.results)
+    return uses
 
 
-def _absorb(dot: Instruction, log: Log) -> Instruction:
-    """The contraction on the operands of its transposes, where the order of free axes allows."""
-    operands = list(dot.operands)
-    attrs = dict(dot.attrs)
-    for side, name in enumerate(_SIDES):
-        producer = operands[side].producer
-        if producer is None or producer.op.hlo != "transpose" or log.exhausted:
-            continue
-        permutation = producer.attrs["permutation"]
-        if not _free_axes_in_order(attrs, name, permutation):
-            continue
-        for kind in ("batching", "contracting"):
-            key = f"{name}_{kind}_dimensions"
-            attrs[key] = tuple(permutation[i] for i in attrs[key])
-        operands[side] = producer.operands[0]
-        log.count("transpose_into_dot")
-    if operands == list(dot.operands):
-        return dot
-    types = [v.type for v in dot.results]
-    return Instruction(dot.op, operands, types, attrs, (), dot.source)
+class _Walk(Walk):
+    """Attributes: uses: of contractions, by the instruction as it was and as it became."""
+
+    def __init__(self, uses: Counter[Instruction], log: Log) -> None:
+        self.uses = uses
+        self.log = log
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        if new.op.hlo == "dot_general":
+            new = self.absorbed(new)
+            self.uses[new] = self.uses[old]
+        elif new.op.hlo == "transpose":
+            new = self.exchanged(new)
+        return super().instruction(new, old, made)
+
+    def absorbed(self, dot: Instruction) -> Instruction:
+        """The contraction on the operands of its transposes, where the order of free axes allows."""
+        operands = list(dot.operands)
+        attrs = dict(dot.attrs)
+        for side, name in enumerate(("lhs", "rhs")):
+            producer = operands[side].producer
+            if producer is None or producer.op.hlo != "transpose" or self.log.exhausted:
+                continue
+            permutation = producer.attrs["permutation"]
+            if not _free_axes_in_order(attrs, name, permutation):
+                continue
+            for kind in _KINDS:
+                key = f"{name}_{kind}_dimensions"
+                attrs[key] = tuple(permutation[i] for i in attrs[key])
+            operands[side] = producer.operands[0]
+            self.log.count("transpose_into_dot")
+        if operands == list(dot.operands):
+            return dot
+        return Instruction(dot.op, operands, [v.type for v in dot.results], attrs, (), dot.source)
+
+    def exchanged(self, transpose: Instruction) -> Instruction:
+        """The contraction of exchanged operands, where that is what a transpose makes of one."""
+        dot = transpose.operands[0].producer
+        if dot is None or dot.op.hlo != "dot_general" or self.uses[dot] != 1 or self.log.exhausted:
+            return transpose
+        if list(transpose.attrs["permutation"]) != _exchange(dot):
+            return transpose
+        self.log.count("transpose_of_dot")
+        types = [v.type for v in transpose.results]
+        return Instruction(dot.op, dot.operands[::-1], types, _exchanged(dot.attrs), (), dot.source)
 
 
-def _free_axes_in_order(attrs: dict[str, Sequence[int]], name: str, permutation: Sequence[int]) -> bool:
+def _free_axes_in_order(attrs: Mapping[str, Any], name: str, permutation: Sequence[int]) -> bool:
     """Whether free axes keep their order in the operand of the transpose (the result lists them by it)."""
-    taken = {*attrs[f"{name}_batching_dimensions"], *attrs[f"{name}_contracting_dimensions"]}
+    taken = {axis for kind in _KINDS for axis in attrs[f"{name}_{kind}_dimensions"]}
     free = [permutation[i] for i in range(len(permutation)) if i not in taken]
     return free == sorted(free)
+
+
+def _exchange(dot: Instruction) -> list[int]:
+    """The permutation of a contraction's result that exchanging its operands amounts to.
+
+    Result axes are the batch axes, then the free axes of lhs, then those of rhs.
+    """
+    batch = len(dot.attrs["lhs_batching_dimensions"])
+    contracted = len(dot.attrs["lhs_contracting_dimensions"])
+    left, right = (v.type.ndim - batch - contracted for v in dot.operands)
+    first = batch + left
+    return [*range(batch), *range(first, first + right), *range(batch, first)]
+
+
+def _exchanged(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Dimension numbers and precision with the sides exchanged."""
+    made = dict(attrs)
+    for kind in _KINDS:
+        made[f"lhs_{kind}_dimensions"] = attrs[f"rhs_{kind}_dimensions"]
+        made[f"rhs_{kind}_dimensions"] = attrs[f"lhs_{kind}_dimensions"]
+    precision = attrs.get("precision")
+    if precision is not None:
+        made["precision"] = tuple(reversed(precision))
+    return made

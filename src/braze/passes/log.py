@@ -11,7 +11,8 @@ from collections import Counter
 class Log:
     """Counts rewrites; with `fuel`, no more than so many happen.
 
-    Invariant: a pass asks `exhausted` before each rewrite and says `count` after it.
+    Invariant: a pass asks `exhausted` before each rewrite and says `count` after it. What only makes sense
+    together is one rewrite, so the module is right wherever the fuel ends.
     """
 
     __slots__ = ("counts", "fuel")

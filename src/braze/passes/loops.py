@@ -1,5 +1,7 @@
 """Loops: state that never changes leaves the loop, state that nobody reads goes, invariant work moves out.
 
+What never changes becomes a value captured from outside, so that rules and folding see it in the body.
+
 Invariant: only what cannot fail or have an effect moves; every op of HLO is total, so work moved out of a loop
 that runs no round costs time, never a fault. Cheap work stays, since outside it would have to be stored.
 """
@@ -9,194 +11,168 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from braze.hlo.ir import Instruction, Module, Region, Value
-from braze.ops.table import Effect
-from braze.passes.copying import Env, each_function, remade
+from braze.passes.copying import Env, Walk, remade, used_values
 from braze.passes.log import Log
 
 
 def loops(module: Module, *, log: Log | None = None) -> Module:
     """Slim the state of `while` loops and move invariant work before them."""
-    counter = log or Log()
-    return each_function(module, lambda region: _region(region, {}, counter))
+    return _Walk(log or Log()).run(module)
 
 
-def _region(region: Region, env: Env, log: Log) -> Region:
-    used = _uses(region)
-    instructions: list[Instruction] = []
-    changed = False
-    for instruction in region.instructions:
-        operands = [env.get(v, v) for v in instruction.operands] if env else instruction.operands
-        regions = instruction.regions
-        if instruction.op.hlo in ("while", "case"):
-            regions = tuple(_region(r, env, log) for r in regions)
-        made = remade(instruction, operands, regions)
-        if made.op.hlo == "while" and not log.exhausted:
-            needed = [v in used for v in instruction.results]
-            hoisted, made, results = _slimmed(made, needed, log)
-            instructions.extend(hoisted)
-            if hoisted or made is not instruction:
-                changed = True
-                env.update({old: new for old, new in zip(instruction.results, results) if new is not None})
-        elif made is not instruction:
-            changed = True
-            env.update(zip(instruction.results, made.results, strict=True))
-        instructions.append(made)
-    if not changed:
-        return region
-    return Region(region.parameters, instructions, [env.get(v, v) for v in region.results])
+class _Walk(Walk):
+    """Inner loops first, so that what leaves an inner loop may leave the outer one too."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.used: set[Value] = set()
+
+    def region(self, region: Region, env: Env) -> Region:
+        if not any(i.regions for i in region.instructions):
+            return super().region(region, env)
+        outer, self.used = self.used, used_values(region)
+        made = super().region(region, env)
+        self.used = outer
+        return made
+
+    def instruction(
+        self, new: Instruction, old: Instruction, made: list[Instruction]
+    ) -> Sequence[Value | None]:
+        if new.op.hlo != "while" or self.log.exhausted:
+            return super().instruction(new, old, made)
+        read = [v in self.used for v in old.results]
+        kept, results = _kept_slots(new, read, self.log)
+        loop = new if all(kept) else _with_slots(new, kept, results)
+        moved, loop = _hoisted(loop, self.log)
+        made.extend(moved)
+        made.append(loop)
+        if loop is old:
+            return old.results
+        left = iter(loop.results)
+        return [next(left) if keep else value for keep, value in zip(kept, results, strict=True)]
 
 
-def _uses(region: Region) -> set[Value]:
-    found: set[Value] = set()
-    pending = [region]
-    while pending:
-        one = pending.pop()
-        found.update(one.results)
-        for instruction in one.instructions:
-            found.update(instruction.operands)
-            pending.extend(instruction.regions)
-    return found
+# State ------------------------------------------------------------------------------------------------
 
 
-def _slimmed(
-    loop: Instruction, needed: Sequence[bool], log: Log
-) -> tuple[list[Instruction], Instruction, list[Value | None]]:
-    """Instructions to put before the loop, the loop, and its results (None for those that went)."""
-    constant = [r is p for p, r in zip(loop.regions[1].parameters, loop.regions[1].results)]
-    kept = _live_slots(loop, [n and not c for n, c in zip(needed, constant)], constant)
-    results: list[Value | None] = [o if c else None for o, c in zip(loop.operands, constant)]
-    places = [i for i, keep in enumerate(kept) if keep]
-    if len(places) < len(kept):
-        for name, count in (
-            ("constant_state", sum(constant)),
-            ("dead_state", len(kept) - len(places) - sum(constant)),
-        ):
-            for _ in range(count):
-                log.count(name)
-        loop = _with_slots(loop, places, constant)
-    hoisted, loop = _hoisted(loop, log)
-    for place, value in zip(places, loop.results, strict=True):
-        results[place] = value
-    return hoisted, loop, results
+def _kept_slots(loop: Instruction, read: Sequence[bool], log: Log) -> tuple[list[bool], list[Value | None]]:
+    """Which slots stay, and what stands for the results of those that go: the initial value, or nothing."""
+    body = loop.regions[1]
+    slots = range(len(read))
+    constant = [slot for slot in slots if body.parameters[slot] is body.results[slot]][: log.fuel]
+    live = _live_slots(loop, [r and slot not in constant for slot, r in enumerate(read)])
+    if slots and not any(live[slot] for slot in slots if slot not in constant):
+        # Nothing but effects keeps such a loop, and StableHLO's text has no loop without state.
+        constant = [slot for slot in constant if slot > 0]
+        live[:1] = [True]
+    kept = [slot not in constant for slot in slots]
+    for _ in constant:
+        log.count("constant_state")
+    if any(kept[slot] and not live[slot] for slot in slots) and not log.exhausted:
+        log.count("dead_state")
+        kept = [k and l for k, l in zip(kept, live, strict=True)]
+    return kept, [loop.operands[slot] if slot in constant else None for slot in slots]
 
 
-def _live_slots(loop: Instruction, needed: Sequence[bool], constant: Sequence[bool]) -> list[bool]:
-    """Slots that a result, the condition, an effect or a live slot's next value depends on."""
+def _live_slots(loop: Instruction, read: Sequence[bool]) -> list[bool]:
+    """Slots that a read result, the condition, an effect or a live slot's next value depends on."""
     condition, body = loop.regions
-    parameters = {p: i for region in (condition, body) for i, p in enumerate(region.parameters)}
+    slot_of = {p: i for region in loop.regions for i, p in enumerate(region.parameters)}
+    inputs = {v: i for region in loop.regions for i in region.instructions for v in i.results}
+    live = [False] * len(read)
+    pending = list(condition.results)
+    pending += [body.results[slot] for slot, is_read in enumerate(read) if is_read]
+    for region in loop.regions:
+        pending += [v for i in region.instructions if i.has_effects for v in _inputs(i)]
     reached: set[Value] = set()
-    live = list(needed)
-
-    def reach(region: Region, roots: list[Value]) -> None:
-        producers = _containing(region)
-        pending = list(roots)
-        while pending:
-            value = pending.pop()
-            if value in reached:
-                continue
-            reached.add(value)
-            if value in parameters:
-                slot = parameters[value]
-                if not constant[slot] and not live[slot]:
-                    live[slot] = True
-                    pending.append(body.results[slot])
-            elif value in producers:
-                pending.extend(producers[value])
-
-    reach(condition, list(condition.results))
-    effects = [v for i in body.instructions if i.has_effects for v in _inputs(i)]
-    roots = [body.results[i] for i, l in enumerate(live) if l]
-    reach(body, [*effects, *roots])
-    return live
+    while pending:
+        value = pending.pop()
+        if value in reached:
+            continue
+        reached.add(value)
+        if value in slot_of:
+            slot = slot_of[value]
+            live[slot] = True
+            pending.append(body.results[slot])
+        elif value in inputs:
+            pending.extend(_inputs(inputs[value]))
+    return [alive or is_read for alive, is_read in zip(live, read, strict=True)]
 
 
 def _inputs(instruction: Instruction) -> list[Value]:
     """Operands and all values used in its regions."""
     values = list(instruction.operands)
     for region in instruction.regions:
-        values.extend(_uses(region))
+        values.extend(used_values(region))
     return values
 
 
-def _containing(region: Region) -> dict[Value, list[Value]]:
-    return {v: _inputs(i) for i in region.instructions for v in i.results}
-
-
-def _with_slots(loop: Instruction, places: Sequence[int], constant: Sequence[bool]) -> Instruction:
-    """The loop with these slots only; constant ones are captured from outside."""
+def _with_slots(loop: Instruction, kept: Sequence[bool], stands: Sequence[Value | None]) -> Instruction:
+    """The loop with some of its slots; parameters of others are what stands for their results, if anything."""
+    condition, body = loop.regions
+    slots = [slot for slot, keep in enumerate(kept) if keep]
+    returned = [body.results[slot] for slot in slots]
     regions = []
-    for index, region in enumerate(loop.regions):
-        env: Env = {p: loop.operands[i] for i, p in enumerate(region.parameters) if constant[i]}
-        wanted = region.results if index == 0 else [region.results[i] for i in places]
-        live = _needed_by(region, wanted)
-        instructions = [i for i in region.instructions if i in live]
-        inner = _replaced(instructions, env)
-        parameters = [region.parameters[i] for i in places]
-        regions.append(Region(parameters, inner, [env.get(v, v) for v in wanted]))
-    types = [loop.results[i].type for i in places]
-    operands = [loop.operands[i] for i in places]
+    for region, wanted in ((condition, condition.results), (body, returned)):
+        env = {p: v for p, v in zip(region.parameters, stands, strict=True) if v is not None}
+        regions.append(_narrowed(region, slots, wanted, env))
+    types = [loop.results[slot].type for slot in slots]
+    operands = [loop.operands[slot] for slot in slots]
     return Instruction(loop.op, operands, types, loop.attrs, regions, loop.source)
 
 
-def _needed_by(region: Region, wanted: Sequence[Value]) -> set[Instruction]:
+def _narrowed(region: Region, slots: Sequence[int], wanted: Sequence[Value], env: Env) -> Region:
+    """A region with some of its parameters, and only the instructions that what it returns now needs."""
     used = set(wanted)
-    live: set[Instruction] = set()
+    alive = []
     for instruction in reversed(region.instructions):
-        if instruction.has_effects or any(v in used for v in instruction.results):
-            live.add(instruction)
+        if any(v in used for v in instruction.results) or instruction.has_effects:
             used.update(_inputs(instruction))
-    return live
+            alive.append(instruction)
+    inner = Region([region.parameters[slot] for slot in slots], alive[::-1], wanted)
+    return Walk().region(inner, env)
 
 
-def _replaced(instructions: Sequence[Instruction], env: Env) -> list[Instruction]:
-    made = []
-    for old in instructions:
-        operands = [env.get(v, v) for v in old.operands]
-        regions = [
-            Region(r.parameters, _replaced(r.instructions, env), [env.get(v, v) for v in r.results])
-            if env
-            else r
-            for r in old.regions
-        ]
-        new = remade(old, operands, regions)
-        if new is not old:
-            env.update(zip(old.results, new.results, strict=True))
-        made.append(new)
-    return made
-
-
-def _worth_moving(instruction: Instruction) -> bool:
-    """Whether computing it once saves more than storing its result costs."""
-    if instruction.op.hlo in ("dot_general", "reduce"):
-        return True
-    cost = instruction.op.cost(*[v.type for v in instruction.operands], **instruction.attrs)
-    return cost.transcendentals > 0
+# Invariant work ---------------------------------------------------------------------------------------
 
 
 def _hoisted(loop: Instruction, log: Log) -> tuple[list[Instruction], Instruction]:
     """Invariant instructions of the body that are worth it, with what they need, and the loop without them."""
     condition, body = loop.regions
-    inside = set(body.parameters) | {v for i in body.instructions for v in i.results}
-    invariant: list[Instruction] = []
-    outside: set[Value] = set()
+    inside = set(body.parameters)
+    invariant: dict[Value, Instruction] = {}
+    moved: set[Instruction] = set()
     for instruction in body.instructions:
-        pure = not instruction.has_effects and instruction.op.effects is Effect.NONE
-        closed = not instruction.regions or instruction.op.hlo == "reduce"
-        if pure and closed and all(v not in inside or v in outside for v in instruction.operands):
-            invariant.append(instruction)
-            outside.update(instruction.results)
-    wanted = {v for i in invariant if _worth_moving(i) for v in i.results}
-    moved: list[Instruction] = []
-    for instruction in reversed(invariant):
-        if any(v in wanted for v in instruction.results) and not log.exhausted:
-            moved.append(instruction)
-            wanted.update(instruction.operands)
+        if instruction.has_effects or any(v in inside for v in _inputs(instruction)):
+            inside.update(instruction.results)
+            continue
+        invariant.update(dict.fromkeys(instruction.results, instruction))
+        if _is_costly(instruction) and not log.exhausted:
             log.count("hoisted")
+            _gather(instruction, invariant, moved)
     if not moved:
         return [], loop
-    moved.reverse()
-    gone = set(moved)
-    rest = [i for i in body.instructions if i not in gone]
-    types = [v.type for v in loop.results]
+    rest = [i for i in body.instructions if i not in moved]
     inner = Region(body.parameters, rest, body.results)
-    return moved, Instruction(loop.op, loop.operands, types, loop.attrs, (condition, inner), loop.source)
+    before = [i for i in body.instructions if i in moved]
+    return before, remade(loop, loop.operands, (condition, inner))
+
+
+def _gather(root: Instruction, invariant: dict[Value, Instruction], moved: set[Instruction]) -> None:
+    """Add an instruction, and those of the body that it needs, to what moves."""
+    pending = [root]
+    while pending:
+        instruction = pending.pop()
+        if instruction not in moved:
+            moved.add(instruction)
+            pending.extend([invariant[v] for v in _inputs(instruction) if v in invariant])
+
+
+def _is_costly(instruction: Instruction) -> bool:
+    """Whether computing it once saves more than storing its result and reading it back costs."""
+    if instruction.op.hlo in ("while", "case", "call"):
+        return False
+    if instruction.op.hlo in ("dot_general", "reduce"):
+        return True
+    cost = instruction.op.cost(*[v.type for v in instruction.operands], **instruction.attrs)
+    return cost.transcendentals > 0
