@@ -25,6 +25,9 @@ class Box:
     def tree_unflatten(cls, aux, children):
         return cls(*children)
 
+    def __repr__(self):
+        return f"Box({self.a!r})"
+
     def __eq__(self, other):
         return isinstance(other, Box) and self.a == other.a
 
