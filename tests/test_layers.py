@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "braze"
-ORDER = (
-    "errors knobs dtypes types target tree tree_util core ops trace hlo passes kernel program targets cache "
-    "runtime array stages lax numpy nn random scipy debug api __init__ inspect pjrt cli"
-).split()
+GROUPS = (
+    ("errors", "knobs", "dtypes", "types", "target", "tree", "tree_util", "core"),
+    ("ops", "trace", "hlo", "passes", "kernel", "program", "targets", "cache", "runtime"),
+    ("array", "stages"),
+    ("lax", "numpy", "nn", "random", "scipy", "debug"),
+    ("api", "__init__"),
+    ("inspect", "pjrt", "cli"),
+)
+ORDER = tuple(part for group in GROUPS for part in group)
 LLVMLITE = ("targets", "runtime")
 FILES = sorted(ROOT.rglob("*.py"))
 

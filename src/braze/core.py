@@ -46,7 +46,7 @@ def user_source() -> Source | None:
     return None
 
 
-class user_line:  # noqa: N801  (used like the functions of contextlib)
+class user_line:
     """Put around public entry points: errors that leave give the user's line and hide braze's frames.
 
     The line is the innermost outside braze: of the user's function if it was running, else of the call. Frames

@@ -75,7 +75,7 @@ def canonical(dtype: Any) -> DType:
     if dtype is complex:
         return C128 if knobs.get("x64") else C64
     try:
-        found = np.dtype(dtype)
+        found: DType = np.dtype(dtype)
     except TypeError:
         raise DTypeError(f"dtype: {dtype!r} is not an element type.") from None
     if found.byteorder == ">" or (found.byteorder != "|" and not found.isnative):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from braze.ops.table import Op
 
 Array = Any
 ArrayLike = Any
+Named = TypeVar("Named", bound=Callable[..., Any])
 
 
 class RoundingMethod(enum.IntEnum):
@@ -92,7 +93,7 @@ def _binary(op: Op) -> Callable[[ArrayLike, ArrayLike], Array]:
     return _named(function, op, f"Elementwise `{op.title}` of x and y, which have one dtype.")
 
 
-def _named(function: Any, op: Op, doc: str) -> Any:
+def _named(function: Named, op: Op, doc: str) -> Named:
     name = {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "bitwise_not"}.get(
         op.title, op.title
     )
@@ -182,7 +183,11 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
 def stop_gradient(x: Any) -> Any:
     """x as a constant to differentiation; a pytree is taken leaf by leaf."""
-    return tree_util.tree_map(lambda leaf: bind(elementwise.stop_gradient, leaf), x)
+
+    def stop(leaf: ArrayLike) -> ArrayLike:
+        return bind(elementwise.stop_gradient, leaf) if dtypes.is_inexact(typeof(leaf).dtype) else leaf
+
+    return tree_util.tree_map(stop, x)
 
 
 # Shapes -------------------------------------------------------------------------------------------

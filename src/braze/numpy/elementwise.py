@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from braze.stages import composed
 
 Array = Any
 ArrayLike = Any
+Named = TypeVar("Named", bound=Callable[..., Any])
 
 
-def _named(function: Any, name: str, doc: str) -> Any:
+def _named(function: Named, name: str, doc: str) -> Named:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -31,7 +32,7 @@ def _unary(
         (value,) = promote(name, x, inexact=inexact)
         return of(value)
 
-    return _named(function, name, doc)  # type: ignore[no-any-return]
+    return _named(function, name, doc)
 
 
 def _binary(
@@ -40,7 +41,7 @@ def _binary(
     def function(x: ArrayLike, y: ArrayLike, /) -> Array:
         return of(*promote(name, x, y, inexact=inexact))
 
-    return _named(function, name, doc)  # type: ignore[no-any-return]
+    return _named(function, name, doc)
 
 
 exp = _unary("exp", lax.exp, "e**x, elementwise.", inexact=True)
@@ -109,7 +110,7 @@ def _rounding(name: str, of: Callable[[ArrayLike], Array], doc: str) -> Callable
         (x,) = promote(name, x)
         return of(x) if dtypes.is_inexact(typeof(x).dtype) else x
 
-    return _named(function, name, doc)  # type: ignore[no-any-return]
+    return _named(function, name, doc)
 
 
 floor = _rounding("floor", lax.floor, "The largest integer not above x, elementwise.")
@@ -144,7 +145,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     return _floor_divide(*promote("floor_divide", x, y))
 
 
-@composed
+@composed()
 def _floor_divide(x: Array, y: Array) -> Array:
     t = typeof(x)
     if t.dtype.kind == "u":
@@ -172,7 +173,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     return _remainder(*promote("remainder", x, y))
 
 
-@composed
+@composed()
 def _remainder(x: Array, y: Array) -> Array:
     rest = lax.rem(x, y)
     if typeof(x).dtype.kind == "u":
@@ -275,7 +276,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return _where(condition, x, y)
 
 
-@composed
+@composed()
 def _where(condition: Array, x: Array, y: Array) -> Array:
     from braze.numpy.shape import broadcast_arrays
 

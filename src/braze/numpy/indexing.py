@@ -105,7 +105,7 @@ def _plan_slice(plan: _Plan, axis: int, size: int, part: slice) -> None:
 
 
 def _plan_integer(plan: _Plan, axis: int, size: int, part: Any) -> None:
-    if isinstance(part, bool | np.bool_) or isinstance(part, list | str | float):
+    if isinstance(part, bool | np.bool_ | list | str | float):
         raise errors.UnsupportedError(f"index: a {type(part).__name__} is no basic index.", hint=_HINT)
     static = part.concrete if isinstance(part, Tracer) and part.concrete is not None else part
     t = typeof(static) if not isinstance(static, int) else None

@@ -107,6 +107,6 @@ def trace(a: ArrayLike, offset: int = 0) -> Array:
     t = typeof(a)
     if t.ndim != 2:
         raise errors.ShapeError("trace: a matrix is wanted.", values=f"operand {t}")
-    mask = creation.eye(*t.shape, k=offset, dtype=bool)
+    mask = creation.eye(t.shape[0], t.shape[1], offset, bool)
     zero = lax.full(t.shape, 0, t.dtype)
     return reductions.sum(lax.select(mask, a, zero))

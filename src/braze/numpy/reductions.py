@@ -41,13 +41,13 @@ def _widened(dtype: DType) -> DType:
     return dtype
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def sum(a: ArrayLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Sum over axes."""
     return _accumulate("sum", lax.reduce_sum, a, axis, dtype, keepdims)
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def prod(a: ArrayLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Product over axes."""
     return _accumulate("prod", lax.reduce_prod, a, axis, dtype, keepdims)
@@ -78,7 +78,7 @@ def _extreme(name: str, of: Callable[..., Array], doc: str) -> Callable[..., Arr
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return composed(function, static_argnames=_STATIC)  # type: ignore[no-any-return]
+    return composed(*_STATIC)(function)
 
 
 max = _extreme("max", lax.reduce_max, "The largest element over axes; NaN if there is one.")
@@ -87,13 +87,13 @@ amax = max
 amin = min
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def any(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether any element over axes is true."""
     return _truth("any", lax.reduce_or, a, axis, keepdims)
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def all(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether all elements over axes are true."""
     return _truth("all", lax.reduce_and, a, axis, keepdims)
@@ -115,7 +115,7 @@ def _floating(a: ArrayLike, dtype: Any) -> tuple[Array, DType]:
     return lax.as_dtype(a, wanted, t.weak_type and wanted == t.dtype and not lax.is_scalar(a)), wanted
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def mean(a: ArrayLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean over axes; NaN over none."""
     check_arrays("mean", a)
@@ -127,7 +127,7 @@ def mean(a: ArrayLike, axis: Axis = None, dtype: Any = None, keepdims: bool = Fa
     return lax.div(total, lax.as_dtype(builtins.float(count), wanted))
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def var(
     a: ArrayLike,
     axis: Axis = None,
@@ -156,7 +156,7 @@ def var(
     return lax.div(total, lax.as_dtype(divisor if divisor > 0 else math.nan, wanted))
 
 
-@composed(static_argnames=_STATIC)
+@composed(*_STATIC)
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -188,7 +188,7 @@ def _arg(name: str, of: Callable[..., Array], doc: str) -> Callable[..., Array]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return composed(function, static_argnames=_STATIC)  # type: ignore[no-any-return]
+    return composed(*_STATIC)(function)
 
 
 argmax = _arg(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -243,8 +244,7 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
             length,
         ]
     return [
-        slicing.slice_in_dim(ary, low, max(low, high), axis=axis)
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True)
+        slicing.slice_in_dim(ary, low, max(low, high), axis=axis) for low, high in itertools.pairwise(cuts)
     ]
 
 

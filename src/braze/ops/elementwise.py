@@ -798,3 +798,12 @@ bitcast_convert_type: Op = Op(
     samples=_bitcast_samples, keeps_weak_type=False, attrs=("dtype",),
     jax_attrs=lambda attrs: {"new_dtype": attrs["dtype"]},
 )  # fmt: skip
+
+
+# --- stop_gradient --------------------------------------------------------------------------------------
+stop_gradient = Op(
+    "stop_gradient", hlo=None,
+    infer=lambda x: x, numpy=lambda x: x, error=EXACT,
+    jvp=ZERO, transpose=NOT_LINEAR, batch=ELEMENTWISE, lower=lambda b, x: x,
+    kernel=LOWERED, cost=elementwise_cost("stop_gradient", 0), samples=elementwise_samples(ALL),
+)  # fmt: skip

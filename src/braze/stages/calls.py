@@ -117,9 +117,9 @@ def install(function: Any, compiled: Compiled, signature: Signature) -> None:
     executable = compiled.executable
     if executable.program is None or knobs.get("check"):
         return
-    statics = dict(signature.statics)
+    statics: dict[int | str, Any] = dict(signature.statics)
     keywords = tuple(signature.kwargs)
-    values = [*enumerate(signature.args), *signature.kwargs.items()]
+    values: list[tuple[int | str, Any]] = [*enumerate(signature.args), *signature.kwargs.items()]
     parameters = compiled.plan.parameter_of
     numbers = _numbers(signature)
     structures: list[tree.PyTreeDef] = []
@@ -146,7 +146,8 @@ def _numbers(signature: Signature) -> dict[int | str, range]:
     found: dict[int | str, range] = {}
     position = 0
     named = [(k, signature.kwargs[k]) for k in sorted(signature.kwargs)]
-    for key, value in [*enumerate(signature.args), *named]:
+    values: list[tuple[int | str, Any]] = [*enumerate(signature.args), *named]
+    for key, value in values:
         if key in statics:
             continue
         count = len(tree.leaves(value))

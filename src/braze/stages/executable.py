@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from braze import dtypes, knobs
 from braze.cache.memory import MemoryCache
 from braze.errors import ArgumentError, DTypeError, ShapeError

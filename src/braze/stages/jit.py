@@ -17,10 +17,11 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
+
 from braze import core, knobs, tree
 from braze.core import Tracer, typeof
 from braze.errors import ArgumentError, ConcretizationError
@@ -33,10 +34,12 @@ from braze.stages.executable import Executable, compile_module, target_of
 from braze.target import Target
 from braze.trace import jaxpr as jaxprs
 from braze.trace.calling import argument_names
-from braze.trace.jaxpr import ClosedJaxpr
+from braze.trace.jaxpr import ClosedJaxpr, Equation, Jaxpr
 from braze.trace.make_jaxpr import ShapeDtypeStruct
 from braze.trace.staging import trace_to_jaxpr
 from braze.types import TensorType
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_TRACES = 4096
 """Signatures that one function remembers; the least recently used go first."""
@@ -54,6 +57,8 @@ class Options:
     inline: bool = False
     target: str | None = None
     fast_math: bool | None = None
+    sourceless: bool = False
+    """Equations take the line of the call: for braze's own functions, which are traced once for all callers."""
 
 
 @dataclass(slots=True)
@@ -90,12 +95,13 @@ class Wrapped:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Everything that no entry took."""
-        signature = self.signature(args, kwargs)
-        if core.is_tracing() or any(isinstance(leaf, Tracer) for leaf in signature.leaves):
-            return self._stage(signature)
-        compiled = self.compiled(signature)
-        calls.install(self.callable, compiled, signature)
-        return compiled.run(signature.leaves)
+        with core.user_line():
+            signature = self.signature(args, kwargs)
+            if core.is_tracing() or any(isinstance(leaf, Tracer) for leaf in signature.leaves):
+                return self._stage(signature)
+            compiled = self.compiled(signature)
+            calls.install(self.callable, compiled, signature)
+            return compiled.run(signature.leaves)
 
     def _stage(self, signature: Signature) -> Any:
         traced = self.traced(signature)
@@ -212,15 +218,29 @@ class Wrapped:
         closed, out_tree = trace_to_jaxpr(
             call, signature.types, in_tree=signature.in_tree, name=self.name, names=names
         )
+        if self.options.sourceless:
+            closed = _without_sources(closed)
         return Traced(self, closed, signature.in_tree, out_tree, signature.donated)
 
     def compiled(self, signature: Signature) -> Compiled:
         return self.traced(signature).compiled()
 
+    def known(self) -> list[Traced]:
+        """The traces that are remembered, the least recently used first."""
+        with self._lock:
+            return list(self._traces.values())
+
     def clear(self) -> None:
+        """Forget them, and the dispatcher's entries."""
         with self._lock:
             self._traces.clear()
         dispatch.clear_entries(self.callable)
+
+
+def _without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
+    inner = closed.jaxpr
+    eqns = [Equation(e.op, e.inputs, e.outputs, e.attrs) for e in inner.eqns]
+    return ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, eqns, inner.outvars), closed.consts)
 
 
 def _completed(function: Callable[..., Any], options: Options) -> Options:
@@ -266,7 +286,13 @@ def _completed(function: Callable[..., Any], options: Options) -> Options:
         raise ArgumentError(
             "jit: an argument is static and donated at once; a static has no memory to donate."
         )
-    return Options(*static, *donate, options.keep_unused, options.inline, options.target, options.fast_math)
+    return replace(
+        options,
+        static_argnums=static[0],
+        static_argnames=static[1],
+        donate_argnums=donate[0],
+        donate_argnames=donate[1],
+    )
 
 
 def _hashable(name: str, which: int | str, value: Any) -> Any:
@@ -447,7 +473,12 @@ class Compiled:
 
         Raises: ArgumentError for another structure, ShapeError or DTypeError for other types.
         """
-        leaves, in_tree = tree.flatten((args, kwargs))
+        with core.user_line():
+            leaves, in_tree = tree.flatten((args, kwargs))
+            self._check(leaves, in_tree)
+            return self.run(leaves)
+
+    def _check(self, leaves: Sequence[Any], in_tree: tree.PyTreeDef) -> None:
         name = self.traced.wrapped.name
         if in_tree != self.in_tree:
             raise ArgumentError(
@@ -455,13 +486,17 @@ class Compiled:
                 hint="call the jitted function itself, which compiles for each structure.",
             )
         for i, (leaf, wanted) in enumerate(zip(leaves, self.traced.closed.in_avals, strict=True)):
+            if isinstance(leaf, Tracer):
+                raise ConcretizationError(
+                    f"{name}: leaf {i} is known only when the program runs; a compiled function runs at once.",
+                    hint="call the jitted function itself, which becomes part of the program.",
+                )
             found = typeof(leaf)
             if found.strong is not wanted.strong:
                 raise ArgumentError(
                     f"{name}: leaf {i} was compiled as {wanted}, called with {found}.",
                     hint="call the jitted function itself, which compiles for each type.",
                 )
-        return self.run(leaves)
 
     @property
     def kernels(self) -> tuple[KernelRecord, ...]:
@@ -551,24 +586,30 @@ def _jitted(function: Any, options: Options) -> Any:
     return made
 
 
-def composed(fun: Callable[..., Any] | None = None, /, *, static_argnames: Sequence[str] = ()) -> Any:
+def composed(*static_argnames: str) -> Callable[[Function], Function]:
     """`jit(inline=True)` for public functions of several operations, so that they run as one program.
 
     The jitted function is made at the first call: importing braze loads no machine code.
+
+    Args:
+        static_argnames: static arguments; names that are no parameters are passed over.
     """
-    if fun is None:
-        return lambda f: composed(f, static_argnames=static_argnames)
-    known = inspect.signature(fun).parameters
-    options = Options(static_argnames=tuple(n for n in static_argnames if n in known), inline=True)
-    made: list[Any] = []
 
-    @functools.wraps(fun)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not made:
-            made.append(_jitted(fun, options))
-        return made[0](*args, **kwargs)
+    def decorate(fun: Function) -> Function:
+        known = inspect.signature(fun).parameters
+        static = tuple(n for n in static_argnames if n in known)
+        options = Options(static_argnames=static, inline=True, sourceless=True)
+        made: list[Any] = []
 
-    return call
+        @functools.wraps(fun)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not made:
+                made.append(_jitted(fun, options))
+            return made[0](*args, **kwargs)
+
+        return cast(Function, call)
+
+    return decorate
 
 
 # Methods of jitted functions ----------------------------------------------------------------------
@@ -576,34 +617,42 @@ def composed(fun: Callable[..., Any] | None = None, /, *, static_argnames: Seque
 
 def _trace_method(self: Any, *args: Any, **kwargs: Any) -> Traced:
     """Trace the function at the types of the arguments."""
-    wrapped: Wrapped = self._wrapped
-    return wrapped.traced(wrapped.signature(args, kwargs))
+    with core.user_line():
+        wrapped: Wrapped = self._wrapped
+        return wrapped.traced(wrapped.signature(args, kwargs))
 
 
 def _lower_method(self: Any, *args: Any, **kwargs: Any) -> Lowered:
     """Trace and lower the function at the types of the arguments."""
-    return _trace_method(self, *args, **kwargs).lower()
+    with core.user_line():
+        return _trace_method(self, *args, **kwargs).lower()
 
 
 def _eval_shape_method(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the result, without computing it."""
-    return _trace_method(self, *args, **kwargs).out_info
+    with core.user_line():
+        return _trace_method(self, *args, **kwargs).out_info
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCacheInfo:
-    """Signatures traced, and entries that the dispatcher tries."""
+    """What a jitted function remembers.
+
+    Attributes:
+        traces: signatures that were traced; `types` has the types of each one's arguments.
+        entries: signatures that the dispatcher tries before it asks the slow path.
+    """
 
     traces: int
     entries: int
-    names: tuple[str, ...] = field(default=())
+    types: tuple[str, ...]
 
 
 def _cache_info_method(self: Any) -> FunctionCacheInfo:
     """How many signatures the function knows."""
     wrapped: Wrapped = self._wrapped
-    shown = tuple(", ".join(map(str, t.closed.in_avals)) for t in wrapped._traces.values())
-    return FunctionCacheInfo(len(wrapped._traces), len(dispatch.entries(self)), shown)
+    shown = tuple(", ".join(map(str, t.closed.in_avals)) for t in wrapped.known())
+    return FunctionCacheInfo(len(shown), len(dispatch.entries(self)), shown)
 
 
 def _clear_cache_method(self: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from braze import knobs
 from braze.errors import InternalError
 from braze.kernel.ir import Kernel
