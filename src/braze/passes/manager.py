@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from braze import knobs
-from braze.errors import BrazeError, InternalError
+from braze.errors import ArgumentError, BrazeError, ConfigError, InternalError
 from braze.hlo.ir import Module
+from braze.passes.inline import inline
 from braze.passes.log import Log
-from braze.passes.pipeline import PIPELINE, Pass
+from braze.passes.pipeline import PASSES, PIPELINE, Pass
+from braze.passes.simplify import RULE_NAMES
 from braze.target import Target
 
 
@@ -51,6 +55,7 @@ def run(
     log = Log(knobs.get("fuel") if fuel is None else fuel)
     fast_math = knobs.get("fast_math") if fast_math is None else fast_math
     level = knobs.get("verify") if verify is None else verify
+    _check_names(skip)
     for row in passes:
         if row.name.split(".")[0] in skip or row.name in skip:
             continue
@@ -65,12 +70,23 @@ def run(
     return module
 
 
+def _check_names(skip: Sequence[str]) -> None:
+    """Raise ConfigError for a name that is neither a pass nor a rule."""
+    for name in skip:
+        if name not in PASSES and name.removeprefix("simplify.") not in RULE_NAMES:
+            raise ConfigError(
+                f"skip: {name} is no pass and no rule.",
+                hint="braze opt --list shows the passes; a rule is written as in simplify.neg_neg.",
+            )
+
+
 def _run_one(
     row: Pass, module: Module, target: Target, skip: Sequence[str], fast_math: bool, log: Log, level: int
 ) -> Module:
     rules = tuple(name.removeprefix("simplify.") for name in skip if name.startswith("simplify."))
     offered = {"target": target, "skip": rules, "fast_math": fast_math, "log": log, **dict(row.options)}
     accepted = inspect.signature(row.run).parameters
+    fuel = log.fuel
     try:
         after = row.run(module, **{k: v for k, v in offered.items() if k in accepted})
         if level >= 2 and after is not module:
@@ -78,56 +94,94 @@ def _run_one(
 
             verify(after)
     except Exception as error:
-        if isinstance(error, BrazeError) and not isinstance(error, AssertionError) and row.name == "inline":
+        if isinstance(error, BrazeError) and row.run is inline:
             raise  # recursion in the user's module is the user's fault
-        path = _write_reproducer(row, module)
-        command = f"braze opt --passes={row.name} {path}"
+        command = _write_reproducer(row, module, {"skip": skip, "fast_math": fast_math, "fuel": fuel})
         raise InternalError(
             f"{type(error).__name__}: {error}", stage=f"pass {row.name} of {module.name}", reproducer=command
         ) from error
     return after
 
 
-def _write_reproducer(row: Pass, module: Module) -> Path:
-    """The module before the failing pass, as text."""
+def _write_reproducer(row: Pass, module: Module, settings: Mapping[str, Any]) -> str:
+    """Write the module before the failing pass; returns the command that runs the pass on it again."""
     from braze.hlo.text import print_module
 
     folder = Path(knobs.get("dump") or tempfile.mkdtemp(prefix="braze-"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"reproducer.{row.name}.mlir"
-    path.write_text(f"// braze opt --passes={row.name}\n{print_module(module)}\n")
-    return path
+    options = ", ".join(f"{name}={value!r}" for name, value in row.options)
+    passes = f"{row.name}({options})" if options else row.name
+    command = " ".join([*_variables(settings), "braze opt", f"--passes={shlex.quote(passes)}"])
+    path.write_text(f"// {command}\n{print_module(module)}\n")
+    return f"{command} {shlex.quote(str(path))}"
+
+
+def _variables(settings: Mapping[str, Any]) -> list[str]:
+    """The settings of knobs that are not the default, as assignments for a shell."""
+    found = []
+    for name, value in settings.items():
+        knob = knobs.KNOBS[name]
+        if value != knob.default:
+            text = ",".join(value) if isinstance(value, tuple) else str(int(value))
+            found.append(f"{knob.variable}={shlex.quote(text)}")
+    return found
 
 
 def parse_passes(text: str) -> list[Pass]:
     """Rows from `cse,fusion(max_ops=8)`: names of the pipeline, with options in parentheses.
 
-    Raises: ArgumentError for a pass or option that does not exist.
+    Raises: ArgumentError for a pass or option that does not exist, or a value that it does not take.
     """
-    import ast
-
-    from braze.errors import ArgumentError
-    from braze.passes.pipeline import PASSES
-
-    found: list[Pass] = []
-    if not text.strip():
-        return found
+    text = text.strip().strip(",")
+    if not text:
+        return []
     try:
-        calls = ast.parse(f"[{text.strip().strip(',')}]", mode="eval").body
+        nodes = ast.parse(f"({text},)", mode="eval").body
     except SyntaxError:
-        raise ArgumentError(f"passes: {text!r} is no list of passes.", hint="write cse,dce,fusion.") from None
-    assert isinstance(calls, ast.List)
-    for node in calls.elts:
-        name_node = node.func if isinstance(node, ast.Call) else node
-        name = ast.unparse(name_node)
-        if name not in PASSES:
-            raise ArgumentError(f"passes: {name!r} is not a pass.", hint=f"known: {', '.join(PASSES)}.")
-        row = PASSES[name]
-        options: dict[str, Any] = {}
-        if isinstance(node, ast.Call):
-            options = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
-        unknown = set(options) - set(inspect.signature(row.run).parameters)
-        if unknown:
-            raise ArgumentError(f"passes: {name} has no option {', '.join(sorted(unknown))}.")
-        found.append(Pass(row.name, row.run, row.why, row.after, tuple(options.items())))
-    return found
+        nodes = None
+    if not isinstance(nodes, ast.Tuple):
+        raise ArgumentError(
+            f"passes: {text!r} is no list of passes.", hint="write cse,dce or fold(max_bytes=64)."
+        )
+    return [_parsed_row(node) for node in nodes.elts]
+
+
+def _parsed_row(node: ast.expr) -> Pass:
+    name = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    if name not in PASSES:
+        raise ArgumentError(f"passes: {name!r} is not a pass.", hint=f"known: {', '.join(PASSES)}.")
+    row = PASSES[name]
+    if not isinstance(node, ast.Call):
+        return row
+    if node.args:
+        raise ArgumentError(f"passes: {ast.unparse(node)} gives an option without its name.")
+    defaults = {
+        n: p.default for n, p in inspect.signature(row.run).parameters.items() if n in options_of(row)
+    }
+    options = {}
+    for keyword in node.keywords:
+        if keyword.arg not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise ArgumentError(f"passes: {name} has no option {keyword.arg}.", hint=f"it has {known}.")
+        options[keyword.arg] = _option(keyword, defaults[keyword.arg], name)
+    return replace(row, options=tuple(options.items()))
+
+
+def _option(keyword: ast.keyword, default: Any, name: str) -> Any:
+    """The value of an option, of the type of its default."""
+    try:
+        value = ast.literal_eval(keyword.value)
+    except ValueError:
+        value = None
+    wanted = (int, float) if isinstance(default, float) else type(default)
+    if not isinstance(value, wanted):
+        shown = ast.unparse(keyword)
+        raise ArgumentError(f"passes: {name}({shown}) is wanted with a {type(default).__name__}.")
+    return value
+
+
+def options_of(row: Pass) -> list[str]:
+    """The names of a pass's options: its keywords, without those that the manager fills in."""
+    names = inspect.signature(row.run).parameters
+    return [name for name in names if name not in ("module", "target", "log")]

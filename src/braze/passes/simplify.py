@@ -252,6 +252,8 @@ RULES: tuple[Rule, ...] = (
          why="positions are clamped, so there is only one"),
 )  # fmt: skip
 
+RULE_NAMES = frozenset((CONSTANT_RIGHT, *(rule.name for rule in RULES)))
+
 
 def _is_sorted(numbers: Sequence[int]) -> bool:
     return list(numbers) == sorted(numbers)
