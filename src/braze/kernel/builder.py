@@ -157,6 +157,13 @@ class Builder:
 
         return math.FUNCTIONS[name](self, *operands)
 
+    def clamp_index(self, index: Any, size: int) -> Any:
+        """An index brought into an axis, for an element that another condition drops when it lies outside.
+
+        A builder that masks its loads may leave the index as it is.
+        """
+        return self.compute("max", self.compute("min", index, size - 1, dtype=I64), 0)
+
     def lane(self, dtype: DType = I64) -> Operand:
         return self.compute("lane", dtype=dtype)
 
