@@ -20,7 +20,7 @@ from braze.errors import AllocationError, DeletedArrayError, DTypeError, Interna
 from braze.runtime import array as arrays
 from braze.runtime import dispatch, gate
 from braze.runtime.descriptor import RELEASES_GIL
-from braze.runtime.dispatch_python import run_leaves
+from braze.runtime.dispatch_python import runner
 from braze.types import TensorType
 
 Pair = namedtuple("Pair", "a b")
@@ -613,7 +613,7 @@ def test_arguments_dropped_in_a_callback_live_until_the_end(flags: int) -> None:
 def test_leaves_that_are_known_to_fit_run_without_a_call() -> None:
     x, y = array(1, 2, 3, 4), np.ones(4, np.float32)
     made = entry(x, x, program="add")
-    assert values(run_leaves(made, (x, y))) == [2, 3, 4, 5]
+    assert values(runner(made)((x, y))) == [2, 3, 4, 5]
 
 
 # Donation.

@@ -39,6 +39,9 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
+_KINDS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex, "V": float, "b": bool}
+
+
 def as_dtype(value: ArrayLike, dtype: DType, weak_type: bool = False) -> ArrayLike:
     """A value in a dtype: Python scalars become literals, other values are converted where they differ.
 
@@ -47,9 +50,10 @@ def as_dtype(value: ArrayLike, dtype: DType, weak_type: bool = False) -> ArrayLi
     if is_scalar(value):
         if isinstance(value, int) and not isinstance(value, bool):
             dtypes.check_fits(value, dtype)
-        kinds = {"i": int, "u": int, "f": float, "c": complex, "V": float, "b": bool}
         if weak_type:
-            return kinds[dtype.kind](value)
+            return _KINDS[dtype.kind](value)
+        if isinstance(value, int) or (dtype.itemsize >= 4 and builtins.abs(value) < 1e38):
+            return dtype.type(value)
         with np.errstate(over="ignore"):
             return np.asarray(value).astype(dtype)[()]
     t = typeof(value)

@@ -44,14 +44,6 @@ def promote_dtypes(*values: ArrayLike) -> list[ArrayLike]:
     return [lax.as_dtype(v, dtype, weak) for v in values]
 
 
-def promote_inexact(*values: ArrayLike) -> list[ArrayLike]:
-    """Values in their common floating dtype: integers and bools become the default float."""
-    dtype, weak = result_type(*values)
-    if not dtypes.is_inexact(dtype):
-        dtype = dtypes.default_float()
-    return [lax.as_dtype(v, dtype, weak) for v in values]
-
-
 def promote_shapes(name: str, *values: ArrayLike) -> list[ArrayLike]:
     """Values of one rank; scalars stay scalars. Raises ShapeError where shapes do not broadcast."""
     shapes = [typeof(v).shape for v in values]
@@ -89,9 +81,21 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def promote(name: str, *values: ArrayLike, inexact: bool = False) -> list[ArrayLike]:
     """Common dtype and rank: what every elementwise function of several arrays begins with."""
-    check_arrays(name, *values)
-    converted = promote_inexact(*values) if inexact else promote_dtypes(*values)
-    return promote_shapes(name, *converted)
+    try:
+        types = [typeof(v) for v in values]
+    except errors.DTypeError:
+        check_arrays(name, *values)
+        raise
+    first = types[0]
+    if all(t is first for t in types) and not lax.is_scalar(values[0]) and len(values) > 1:
+        if not inexact or dtypes.is_inexact(first.dtype):
+            return list(values)
+    dtype, weak = dtypes.promote((t.dtype, t.weak_type) for t in types)
+    if inexact and not dtypes.is_inexact(dtype):
+        dtype = dtypes.default_float()
+    converted = [lax.as_dtype(v, dtype, weak) for v in values]
+    shapes = {t.shape for t in types if t.shape}
+    return converted if len(shapes) < 2 else promote_shapes(name, *converted)
 
 
 def as_axes(axis: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:

@@ -244,9 +244,9 @@ def _donate(entry: Entry, leaves: Sequence[Any], held: list[Any]) -> None:
             arrays.donate(value, entry.name)
 
 
-def run_leaves(entry: Entry, leaves: Sequence[Any]) -> Any:
-    """Run an entry's program on leaves that are known to fit, without tests; the slow path's way to call."""
-    return _Plan(entry).run(leaves)
+def runner(entry: Entry) -> Callable[[Sequence[Any]], Any]:
+    """A function that runs an entry's program on leaves known to fit, without tests; the slow path's way to call."""
+    return _Plan(entry).run
 
 
 class PythonFunctions:

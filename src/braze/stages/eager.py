@@ -1,7 +1,8 @@
 """Operations outside any trace.
 
 EXACT operations whose meaning is one NumPy call run at once. All others run as programs of one operation, so
-that `f(x)` and `jit(f)(x)` agree bit for bit per operation; a `jit` equation runs as the program it is.
+that `f(x)` and `jit(f)(x)` agree bit for bit per operation; a `jit` equation runs as the program it is. Each
+operation with its attributes has one function of the dispatcher, so a repeated call costs what a jitted one does.
 """
 
 from __future__ import annotations
@@ -15,50 +16,49 @@ from braze import core, knobs
 from braze.core import typeof
 from braze.errors import AllocationError
 from braze.hlo.lower import lower
-from braze.ops.table import EXACT, Absent, Effect, Op
+from braze.ops.table import EXACT, Absent, Op
 from braze.passes.cse import frozen
 from braze.runtime import array as arrays
+from braze.runtime import dispatch
 from braze.stages.executable import compile_module, target_of
 from braze.stages.jit import Compiled, Lowered, Options, Traced, Wrapped
 from braze.trace.jaxpr import ClosedJaxpr, Equation, Jaxpr, Var
+from braze.trace.staging import result_types
 from braze.tree import structure
 from braze.types import TensorType
 
+_FUNCTIONS: dict[Any, Any] = {}
 _PROGRAMS: dict[Any, Compiled] = {}
+
 MOST_PROGRAMS = 4096
+"""Programs of one operation, and functions of the dispatcher, that are remembered; the oldest go first."""
 
 
 def run(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
     """The results of one operation on concrete values."""
+    if runs_at_once(op):
+        return _at_once(op, args, attrs)
+    key = (op, frozen(attrs)) if attrs else op
+    function = _FUNCTIONS.get(key)
+    if function is None:
+        function = _remember(_FUNCTIONS, key, _function(op, attrs))
+    return function(*args)  # type: ignore[no-any-return]
+
+
+def runs_at_once(op: Op) -> bool:
+    """Whether the NumPy facet does outside of programs; effects then happen as the call does."""
+    return op.error is EXACT and not op.jaxprs and not isinstance(op.numpy, Absent) and not knobs.get("check")
+
+
+def _at_once(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
     types = [typeof(a) for a in args]
-    results = core.infer(op, types, attrs)
-    if _runs_at_once(op):
-        return _at_once(op, args, types, results, attrs)
-    return list(_program(op, types, results, attrs).run(args))
-
-
-def _runs_at_once(op: Op) -> bool:
-    return (
-        op.error is EXACT
-        and not isinstance(op.numpy, Absent)
-        and op.effects is Effect.NONE
-        and not op.jaxprs
-        and not knobs.get("check")
-    )
-
-
-def _at_once(
-    op: Op,
-    args: Sequence[Any],
-    types: Sequence[TensorType],
-    results: Sequence[TensorType],
-    attrs: dict[str, Any],
-) -> list[Any]:
+    results = result_types(op, types, attrs)
     values = [
         arrays.to_numpy(a) if arrays.is_array(a) else np.asarray(a, t.dtype) for a, t in zip(args, types)
     ]
-    if op.broadcasts:
-        values = list(np.broadcast_arrays(*values)) if len({v.shape for v in values}) > 1 else values
+    if op.broadcasts and len(args) > 2:  # NumPy itself broadcasts two operands, and faster
+        shape = results[0].shape
+        values = [v if v.shape == shape else np.broadcast_to(v, shape) for v in values]
     try:
         found = op.numpy(*values, **attrs)  # type: ignore[operator]
     except MemoryError:
@@ -66,46 +66,63 @@ def _at_once(
         raise AllocationError(f"{op.title}: {wanted} bytes for the result could not be allocated.") from None
     listed = found if op.multiple_results else [found]
     # A result that views memory of a caller's NumPy array would change with it.
+    foreign = [v for a, v in zip(args, values) if isinstance(a, np.ndarray)]
     return [
-        arrays.from_numpy(r, copy=_shares_foreign(r, args, values), aval=t)
+        arrays.from_numpy(r, copy=any(np.may_share_memory(r, v) for v in foreign), aval=t)
         for r, t in zip(listed, results, strict=True)
     ]
 
 
-def _shares_foreign(result: Any, args: Sequence[Any], values: Sequence[np.ndarray[Any, Any]]) -> bool:
-    return any(isinstance(a, np.ndarray) and np.may_share_memory(result, v) for a, v in zip(args, values))
+def _function(op: Op, attrs: dict[str, Any]) -> Any:
+    """A function of the dispatcher that runs one operation with these attributes."""
+
+    def slow(*args: Any) -> Any:
+        types = [typeof(a) for a in args]
+        compiled = _program(op, types, attrs)
+        if compiled.executable.program is not None and not knobs.get("check"):
+            parameters = compiled.plan.parameter_of
+            leaves = [dispatch.leaf_for(a, parameters.get(i)) for i, a in enumerate(args)]
+            known = [leaf for leaf in leaves if leaf is not None]
+            if len(known) == len(leaves):
+                one = structure(0)
+                dispatch.add_entry(function, compiled.plan.entry(known, (one,) * len(args), ()))
+        return compiled.run(args)
+
+    slow.__name__ = slow.__qualname__ = attrs.get("name") or op.title
+    function = dispatch.make_function(slow, slow)
+    return function
 
 
-def _program(
-    op: Op, types: Sequence[TensorType], results: Sequence[TensorType], attrs: dict[str, Any]
-) -> Compiled:
+def _program(op: Op, types: Sequence[TensorType], attrs: dict[str, Any]) -> Compiled:
     key = (op, tuple(types), frozen(attrs), knobs.keyed())
     found = _PROGRAMS.get(key)
     if found is None:
-        if len(_PROGRAMS) >= MOST_PROGRAMS:
-            _PROGRAMS.pop(next(iter(_PROGRAMS)))
-        closed = _closed(op, types, results, attrs)
-        found = _PROGRAMS[key] = compile_closed(closed, attrs.get("name") or op.title)
+        closed = _closed(op, types, attrs)
+        found = _remember(_PROGRAMS, key, compile_closed(closed, attrs.get("name") or op.title))
         # The attributes are in the key by identity where they do not compare; they must live as long.
-        found.keep = attrs  # type: ignore[attr-defined]
+        found.keep = attrs
     return found
 
 
-def _closed(
-    op: Op, types: Sequence[TensorType], results: Sequence[TensorType], attrs: dict[str, Any]
-) -> ClosedJaxpr:
+def _remember(known: dict[Any, Any], key: Any, made: Any) -> Any:
+    while len(known) >= MOST_PROGRAMS:
+        known.pop(next(iter(known)), None)
+    return known.setdefault(key, made)
+
+
+def _closed(op: Op, types: Sequence[TensorType], attrs: dict[str, Any]) -> ClosedJaxpr:
     """The jaxpr of one equation; a `jit` equation's own jaxpr."""
     if op.name == "jit":
         inner: ClosedJaxpr = attrs["jaxpr"]
         return inner
     inputs = [Var(t) for t in types]
-    outputs = [Var(t) for t in results]
+    outputs = [Var(t) for t in core.infer(op, types, attrs)]
     equation = Equation(op, inputs, outputs, attrs, core.user_source())
     return ClosedJaxpr(Jaxpr((), inputs, [equation], outputs))
 
 
 def compile_closed(closed: ClosedJaxpr, name: str) -> Compiled:
-    """Compile a jaxpr whose inputs are leaves."""
+    """Compile a jaxpr whose inputs are leaves and whose results come as a list."""
     leaves = structure([0] * len(closed.in_avals))
     out = structure([0] * len(closed.out_avals))
     wrapped = Wrapped(lambda *args: args, Options())

@@ -447,6 +447,8 @@ class Compiled:
         self.lowered = lowered
         self.executable = executable
         self.plan = calls.Plan(self)
+        self.keep: Any = None
+        """What must live as long."""
 
     @property
     def traced(self) -> Traced:
