@@ -132,7 +132,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     cond, _ = _trace(cond_fun, types, _pair(init_tree, None))
     if list(cond.out_avals) != [TensorType((), dtypes.BOOL)]:
         raise errors.DTypeError(
-            f"while_loop: the condition is a scalar bool, {', '.join(map(str, cond.out_avals))} was returned.",
+            f"while_loop: the condition is a scalar bool, {', '.join(builtins.map(str, cond.out_avals))} was returned.",
             source=core.user_source(),
             hint="compare, as in x < 10, and reduce with all() or any().",
         )
@@ -262,7 +262,7 @@ def _scan_length(scanned: Sequence[Any], length: int | None) -> int:
         raise errors.ArgumentError("scan: xs or a length is wanted.", source=core.user_source())
     if len(set(sizes)) > 1:
         raise errors.ShapeError(
-            f"scan: xs and length have one leading size, {' and '.join(map(str, sorted(set(sizes))))} were given.",
+            f"scan: xs and length have one leading size, {' and '.join(builtins.map(str, sorted(set(sizes))))} were given.",
             source=core.user_source(),
         )
     return sizes[0]
@@ -288,7 +288,7 @@ def _branches(
         for t in candidates:
             if t.strong is not strong[0].strong and not (t.weak_type and t.shape == strong[0].shape):
                 raise errors.ShapeError(
-                    f"{what}: result {position} of the branches is {' and '.join(map(str, dict.fromkeys(candidates)))}; "
+                    f"{what}: result {position} of the branches is {' and '.join(builtins.map(str, dict.fromkeys(candidates)))}; "
                     "branches return one type.",
                     source=core.user_source(),
                 )

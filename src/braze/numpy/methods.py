@@ -96,7 +96,7 @@ def _astype(self: Array, dtype: Any, copy: bool = True) -> Array:
 def _len(self: Array) -> int:
     t = typeof(self)
     if not t.shape:
-        raise TypeError("len() of an array without axes")
+        raise errors.ArgumentError("len: an array without axes has no length.", values=f"operand {t}")
     return t.shape[0]
 
 
@@ -192,7 +192,10 @@ def _index(self: Array) -> int:
 
 
 def _hash(self: Array) -> int:
-    raise TypeError("arrays have no hash; make a tuple of their values, or pass them as ordinary arguments")
+    raise errors.ArgumentError(
+        "hash: arrays have none, since they compare elementwise.",
+        hint="make a tuple of the values with tolist(), or pass the array as an ordinary argument.",
+    )
 
 
 def _item(self: Array, *index: int) -> Any:

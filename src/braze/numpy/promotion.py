@@ -87,9 +87,9 @@ def promote(name: str, *values: ArrayLike, inexact: bool = False) -> list[ArrayL
         check_arrays(name, *values)
         raise
     first = types[0]
-    if all(t is first for t in types) and not lax.is_scalar(values[0]) and len(values) > 1:
-        if not inexact or dtypes.is_inexact(first.dtype):
-            return list(values)
+    fits = not lax.is_scalar(values[0]) and (not inexact or dtypes.is_inexact(first.dtype))
+    if fits and len(values) > 1 and all(t is first for t in types):
+        return list(values)
     dtype, weak = dtypes.promote((t.dtype, t.weak_type) for t in types)
     if inexact and not dtypes.is_inexact(dtype):
         dtype = dtypes.default_float()

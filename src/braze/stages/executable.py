@@ -30,6 +30,7 @@ from braze.stages import report
 from braze.target import NUMPY, Target
 from braze.types import TensorType
 
+TARGETS = ("cpu", "numpy")
 CPU_STAGES = ("hlo", "hlo-opt", "program", "kernel", "llvm", "asm")
 NUMPY_STAGES = ("hlo", "hlo-opt")
 
@@ -215,8 +216,8 @@ def target_of(name: str | None) -> Target:
     wanted = knobs.get("target") if name is None else name
     if wanted == "numpy":
         return NUMPY
-    if wanted != "cpu":
-        raise ArgumentError(f"target: {wanted!r} is not a target.", hint="targets: cpu, numpy.")
+    if wanted not in TARGETS:
+        raise ArgumentError(f"target: {wanted!r} is not a target.", hint=f"targets: {', '.join(TARGETS)}.")
     from braze.targets.host import host
 
     return host()

@@ -30,7 +30,7 @@ from braze.ops.control import jit as jit_op
 from braze.program.records import KernelRecord, MemoryAnalysis
 from braze.runtime import dispatch
 from braze.stages import calls
-from braze.stages.executable import Executable, compile_module, target_of
+from braze.stages.executable import TARGETS, Executable, compile_module, target_of
 from braze.target import Target
 from braze.trace import jaxpr as jaxprs
 from braze.trace.calling import argument_names
@@ -157,7 +157,7 @@ class Wrapped:
                 names = argument_names(self.function, args, kwargs)
                 where = names[position] if position < len(names) else f"leaf {position}"
                 raise ArgumentError(
-                    f"{self.name}: argument {where} is a {type(leaf).__name__}, which is not an array.",
+                    f"{self.name}: argument {where} is of type {type(leaf).__name__}, which is no array.",
                     source=core.user_source(),
                     hint="pass arrays or scalars, or name it in static_argnums or static_argnames.",
                 ) from error
@@ -305,7 +305,7 @@ def _hashable(name: str, which: int | str, value: Any) -> Any:
                 f"{name}: static {shown} is known only when the program runs.", source=core.user_source()
             ) from None
         raise ArgumentError(
-            f"{name}: static {shown} is a {type(value).__name__}, which is not hashable; programs are found by "
+            f"{name}: static {shown} is of type {type(value).__name__}, which has no hash; programs are found by "
             "the hash and equality of statics.",
             source=core.user_source(),
             hint="pass a tuple instead of a list, or make it an ordinary argument.",
@@ -563,6 +563,8 @@ def jit(
     >>> jit(lambda x: x * x + 2.0)(bnp.array([1.0, 2.0]))
     Array([3., 6.], dtype=float32)
     """
+    if target not in (None, *TARGETS):
+        raise ArgumentError(f"jit: {target!r} is not a target.", hint=f"targets: {', '.join(TARGETS)}.")
     options = Options(
         tuple(int(n) for n in _as_tuple(static_argnums)),
         tuple(_as_tuple(static_argnames)),
