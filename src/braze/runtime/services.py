@@ -18,7 +18,6 @@ from typing import Any
 
 from braze.runtime import engine, services_ir
 from braze.target import Target
-from braze.targets.trig import huge_trig
 
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
@@ -84,7 +83,7 @@ def load_services(*, callbacks: bool) -> Services:
     triple = engine.process_triple()
     uses_callbacks = services_ir.machine(triple, callbacks=callbacks).futex is None
     image = engine.cached_object(
-        services_ir.module_text(triple, callbacks=callbacks) + huge_trig(), Target("cpu", triple=triple)
+        services_ir.module_text(triple, callbacks=callbacks), Target("cpu", triple=triple)
     )
     given = {name: _address(getattr(ctypes.pythonapi, name)) for name in PYTHON}
     if uses_callbacks:

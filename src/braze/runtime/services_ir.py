@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from braze.runtime.call_ir import CALL
 from braze.runtime.heap_ir import CLASSES, HEAP, POSIX_ALLOCATE, WINDOWS_ALLOCATE
 from braze.runtime.pool_ir import CALLBACKS, LINUX, POOL
+from braze.targets.trig import huge_trig
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def module_text(triple: str, *, callbacks: bool = False) -> str:
         declarations += ["declare i32 @posix_memalign(ptr, i64, i64)", "declare void @free(ptr)"]
     if advise:
         declarations.append("declare i32 @madvise(ptr, i64, i32)")
-    text = "\n".join(declarations) + HEAP + POOL + sleeps + CALL
+    text = "\n".join(declarations) + HEAP + POOL + sleeps + CALL + huge_trig()
     for word, replacement in (
         ("SYSTEM_ALLOCATE", allocate),
         ("SYSTEM_FREE", "_aligned_free" if windows else "free"),
