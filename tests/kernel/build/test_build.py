@@ -254,6 +254,13 @@ def test_softmax_computes_each_exponential_once():
     assert len(kernel.scratch) == 1, "the exponentials are kept in a row of scratch"
 
 
+def test_rows_of_two_nests_are_kept_apart():
+    g = Graph(f32(6, 33))
+    t = g.tanh(g.parameters[0])
+    down, across = g.spread(g.max(t, 0), (6, 33), (1,)), g.spread(g.max(t, 1), (6, 33), (0,))
+    run(g.fusion(g.subtract(t, down), g.subtract(t, across)), **CLOSE)
+
+
 @pytest.mark.parametrize("by_dot", [False, True])
 def test_nested_sums_keep_no_temporary(by_dot):
     g = Graph(f32(90, 3), f32(37, 3), f32(37))

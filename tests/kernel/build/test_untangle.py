@@ -22,9 +22,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("copies", [untangle.MOST_COPIES, -100])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_value_read_at_two_places_is_right(
-    name: str, copies: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_read_at_two_places_is_right(name: str, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untangle, "MOST_COPIES", copies)
     rows = 7 if copies > 0 else 9  # another shape, so that no program of the other limit is found
     x = np.random.default_rng(0).standard_normal((rows, 3)).astype(np.float32)

@@ -113,6 +113,11 @@ class Emitter(Builder):
         self._transparent = False
         self._index_numbers: dict[tuple[Any, ...], int] = {(): 0}
 
+    @property
+    def scratch(self) -> list[Memory]:
+        """Private and shared memories declared so far."""
+        return self._scratch
+
     # Placement ------------------------------------------------------------------------------------
 
     @property

@@ -20,7 +20,7 @@ from braze.kernel.build.launch import BufferName, BuiltLaunch
 from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, scratch_rows
 from braze.kernel.build.reduce import accumulation_dtype, reduce_at
 from braze.kernel.builder import constant
-from braze.kernel.ir import Memory, Operand
+from braze.kernel.ir import Memory, Operand, Space
 from braze.target import Target
 
 BLOCK_BYTES = 128 << 10
@@ -140,9 +140,11 @@ class Schedule:
         """Write one nest; the number of grid blocks it is cut into."""
         if any(size == 0 for _, size in nest.outer):  # its results have no elements
             return 1
+        self.emitter.scratch_rows = {}
         for node, position in scratch_rows(nest, self.graph, self.target):
-            space = "private" if nest.lane == "outer" else "shared"
-            memory = self.emitter.memory(f"row{node.number}", node.dtype, node.shape[position], space)  # type: ignore[arg-type]
+            space: Space = "private" if nest.lane == "outer" else "shared"
+            name = f"row{len(self.emitter.scratch)}"
+            memory = self.emitter.memory(name, node.dtype, node.shape[position], space)
             self.emitter.scratch_rows[node.number] = ScratchRow(memory, position)
         if nest.lane == "none" or (nest.lane == "inner" and not nest.outer):
             return self._flat(nest, blocks)
