@@ -73,7 +73,8 @@ def run(
 def _check_names(skip: Sequence[str]) -> None:
     """Raise ConfigError for a name that is neither a pass nor a rule."""
     for name in skip:
-        if name not in PASSES and name.removeprefix("simplify.") not in RULE_NAMES:
+        kind, _, rule = name.partition(".")
+        if name not in PASSES and not (kind == "simplify" and rule in RULE_NAMES):
             raise ConfigError(
                 f"skip: {name} is no pass and no rule.",
                 hint="braze opt --list shows the passes; a rule is written as in simplify.neg_neg.",
@@ -177,7 +178,7 @@ def _option(keyword: ast.keyword, default: Any, name: str) -> Any:
     wanted = (int, float) if isinstance(default, float) else type(default)
     if not isinstance(value, wanted):
         shown = ast.unparse(keyword)
-        raise ArgumentError(f"passes: {name}({shown}) is wanted with a {type(default).__name__}.")
+        raise ArgumentError(f"passes: {name}({shown}): the value has to be of type {type(default).__name__}.")
     return value
 
 

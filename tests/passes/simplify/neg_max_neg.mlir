@@ -1,0 +1,15 @@
+// braze opt --passes=simplify,dce
+func.func @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.negate %arg0 : tensor<3xf32>
+  %1 = stablehlo.negate %arg1 : tensor<3xf32>
+  %2 = stablehlo.maximum %0, %1 : tensor<3xf32>
+  %3 = stablehlo.negate %2 : tensor<3xf32>
+  return %3 : tensor<3xf32>
+}
+// ==>
+module @module {
+  func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.minimum %arg0, %arg1 : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}

@@ -1,0 +1,12 @@
+// braze opt --passes=simplify,dce
+func.func @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.negate %arg0 : tensor<3xf32>
+  %1 = stablehlo.negate %0 : tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+// ==>
+module @module {
+  func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+    return %arg0 : tensor<3xf32>
+  }
+}

@@ -1,0 +1,12 @@
+// braze opt --passes=simplify,dce
+func.func @main(%arg0: tensor<3xf32>, %arg1: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.pad %arg0, %arg1, low = [0], high = [-1], interior = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+// ==>
+module @module {
+  func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<f32>) -> tensor<2xf32> {
+    %0 = stablehlo.slice %arg0 [0:2] : (tensor<3xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}

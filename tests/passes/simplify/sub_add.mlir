@@ -1,0 +1,12 @@
+// braze opt --passes=simplify,dce
+func.func @main(%arg0: tensor<3xi32>, %arg1: tensor<3xi32>) -> tensor<3xi32> {
+  %0 = stablehlo.subtract %arg0, %arg1 : tensor<3xi32>
+  %1 = stablehlo.add %0, %arg1 : tensor<3xi32>
+  return %1 : tensor<3xi32>
+}
+// ==>
+module @module {
+  func.func public @main(%arg0: tensor<3xi32>, %arg1: tensor<3xi32>) -> tensor<3xi32> {
+    return %arg0 : tensor<3xi32>
+  }
+}

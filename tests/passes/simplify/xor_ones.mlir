@@ -1,0 +1,13 @@
+// braze opt --passes=simplify,dce
+func.func @main(%arg0: tensor<3xi32>) -> tensor<3xi32> {
+  %c = stablehlo.constant dense<-1> : tensor<3xi32>
+  %0 = stablehlo.xor %arg0, %c : tensor<3xi32>
+  return %0 : tensor<3xi32>
+}
+// ==>
+module @module {
+  func.func public @main(%arg0: tensor<3xi32>) -> tensor<3xi32> {
+    %0 = stablehlo.not %arg0 : tensor<3xi32>
+    return %0 : tensor<3xi32>
+  }
+}
