@@ -7,6 +7,7 @@ on leaves, for arguments that it cannot (custom containers), and on the NumPy ta
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,6 @@ class Plan:
         self.results: tuple[TensorType, ...] = tuple(lowered.traced.closed.out_avals)
         self.out_tree = lowered.out_tree
         self.donated = lowered.traced.donated
-        self._runners: dict[tuple[bool, ...], Callable[[Sequence[Any]], Any]] = {}
 
     @property
     def parameter_of(self) -> dict[int, int]:
@@ -70,19 +70,16 @@ class Plan:
         executable = self.compiled.executable
         if executable.program is None or knobs.get("check"):
             return self._run_on_numpy(leaves)
-        given_up = tuple(map(_donatable, self.donated, leaves))
-        run = self._runners.get(given_up)
-        if run is None:
-            run = self._runners[given_up] = self._runner(given_up)
-        return run(leaves)
+        return self._runner(leaves)
 
-    def _runner(self, donated: tuple[bool, ...]) -> Callable[[Sequence[Any]], Any]:
+    @functools.cached_property
+    def _runner(self) -> Callable[[Sequence[Any]], Any]:
         from braze.runtime.dispatch_python import runner
 
         parameters, types = self.parameter_of, self.compiled.traced.closed.in_avals
         tests = [
-            Leaf(dispatch.Kind.ARRAY, t, parameters.get(i), given)
-            for i, (t, given) in enumerate(zip(types, donated, strict=True))
+            Leaf(dispatch.Kind.ARRAY, t, parameters.get(i), donated)
+            for i, (t, donated) in enumerate(zip(types, self.donated, strict=True))
         ]
         return runner(self.entry(tests, (tree.structure(0),) * len(tests), ()))
 
@@ -96,10 +93,6 @@ class Plan:
                 arrays.donate(leaf, self.compiled.traced.wrapped.name)
         made = [arrays.from_numpy(r, copy=False, aval=t) for r, t in zip(found, self.results, strict=True)]
         return self.out_tree.unflatten(made)
-
-
-def _donatable(donated: bool, leaf: Any) -> bool:
-    return donated and arrays.is_array(leaf)
 
 
 def _as_array(value: Any) -> Any:

@@ -99,9 +99,18 @@ class Wrapped:
             signature = self.signature(args, kwargs)
             if core.is_tracing() or any(isinstance(leaf, Tracer) for leaf in signature.leaves):
                 return self._stage(signature)
+            self._check_values(signature.leaves)
             compiled = self.compiled(signature)
             calls.install(self.callable, compiled, signature)
             return compiled.run(signature.leaves)
+
+    def _check_values(self, leaves: Sequence[Any]) -> None:
+        for leaf in leaves:
+            if isinstance(leaf, ShapeDtypeStruct):
+                raise ArgumentError(
+                    f"{self.name}: {leaf} has no values to call the function with.",
+                    hint="pass arrays, or look at the types of the result with eval_shape.",
+                )
 
     def _stage(self, signature: Signature) -> Any:
         traced = self.traced(signature)
