@@ -203,6 +203,8 @@ def test_workers_are_pinned_apart() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in.*_at_fork:pytest.PytestUnraisableExceptionWarning")
 def test_a_forked_child_has_a_pool_of_its_own(host: Target) -> None:
     program = programs.add_one(host, 300)
     programs.check_add_one(program)
@@ -221,6 +223,8 @@ def test_a_forked_child_has_a_pool_of_its_own(host: Target) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in.*_at_fork:pytest.PytestUnraisableExceptionWarning")
 def test_fork_while_another_thread_runs_a_program(host: Target) -> None:
     program, stop = programs.add_one(host, 2000), threading.Event()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from braze.errors import ArgumentError, DTypeError, ShapeError
 from braze.hlo.ir import Module, walk
 from braze.passes import manager
 from braze.passes.fusion import Decision, fuse
-from braze.passes.pipeline import PIPELINE
+from braze.passes.pipeline import PIPELINE, Pass
 from braze.program import records
 from braze.program.ir import Program
 from braze.program.records import KernelRecord, MemoryAnalysis
@@ -76,16 +77,25 @@ class Executable:
         from braze.program.assign import assign
         from braze.program.schedule import schedule
         from braze.stages import native
+        from braze.targets.support import check_supported
 
+        check_supported(self.module, self.target)
         observe = self.steps.append if knobs.get("debug") or knobs.get("dump") else None
-        before_fusion = [row for row in PIPELINE if row.name != "fusion"]
-        optimised = manager.run(
-            self.module, self.target, passes=before_fusion, fast_math=self.fast_math, observe=observe
+        self.optimised = manager.run(
+            self.module, self.target, passes=self._passes(), fast_math=self.fast_math, observe=observe
         )
-        self.optimised, self.fusion_decisions = fuse(optimised, self.target)
         self.program = assign(schedule(self.optimised, self.target))
         self.native = native.load(self.program, self.target)
         report.tell(self)
+
+    def _passes(self) -> list[Pass]:
+        """The pipeline, its fusion keeping the record of every decision here."""
+
+        def fusion(module: Module, *, target: Target) -> Module:
+            fused, self.fusion_decisions = fuse(module, target)
+            return fused
+
+        return [replace(row, run=fusion) if row.name == "fusion" else row for row in PIPELINE]
 
     # Running --------------------------------------------------------------------------------------
 
