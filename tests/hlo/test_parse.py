@@ -61,7 +61,7 @@ def test_errors_name_the_place(body: str, message: str) -> None:
 def test_errors_show_the_line_with_a_caret() -> None:
     with pytest.raises(ParseError) as caught:
         parse(in_main("  %0 = stablehlo.add %x, %y : tensor<3xf32>"))
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         "parse: %y is not defined, at line 2, column 26.\n"
         "    %0 = stablehlo.add %x, %y : tensor<3xf32>\n"
         "                           ^"

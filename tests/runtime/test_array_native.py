@@ -140,7 +140,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
 try:
     f(own, foreign)
 except AllocationError as error:
-    print(error)
+    print(error.message)
 for x in own, foreign:
     try:
         arrays.to_numpy(x)
