@@ -68,9 +68,9 @@ class Rewriter(core.Trace):
 
     __slots__ = ("builder", "constant_right", "index", "log", "source", "splats")
 
-    def __init__(self, rules: Sequence[Rule], log: Log | None = None, constant_right: bool = True) -> None:
+    def __init__(self, index: Index, log: Log | None = None, constant_right: bool = True) -> None:
         super().__init__()
-        self.index = Index(rules)
+        self.index = index
         self.log = log if log is not None else Log()
         self.constant_right = constant_right
         self.splats = Splats()

@@ -19,6 +19,7 @@ plain, and tested on random values, infinities, NaN and signed zeros.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,7 +65,7 @@ from braze.ops.shape import (
 )
 from braze.ops.shape import slice as slice_
 from braze.passes.log import Log
-from braze.passes.patterns import ANY, Numerics, Rule, attributes, constants, variables
+from braze.passes.patterns import ANY, Index, Numerics, Rule, attributes, constants, variables
 from braze.passes.rewrite import CONSTANT_RIGHT, Bound, Rewriter
 
 x, y, z, p = variables("x y z p")
@@ -383,7 +384,13 @@ def simplify(
         fast_math: also apply rules that reassociate or contract.
         log: counts the rewrites, and stops them when its fuel is used up.
     """
-    rules = [
-        rule for rule in RULES if rule.name not in skip and (fast_math or rule.numerics is Numerics.EXACT)
-    ]
-    return Rewriter(rules, log, constant_right=CONSTANT_RIGHT not in skip).run(module)
+    index = _index(tuple(skip), fast_math)
+    return Rewriter(index, log, constant_right=CONSTANT_RIGHT not in skip).run(module)
+
+
+@functools.cache
+def _index(skip: tuple[str, ...], fast_math: bool) -> Index:
+    """The rules in force; making their index costs more than simplifying a small program."""
+    return Index(
+        [rule for rule in RULES if rule.name not in skip and (fast_math or rule.numerics is Numerics.EXACT)]
+    )
