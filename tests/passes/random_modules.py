@@ -230,4 +230,3 @@ class Generator:
         results = lambda inside, state: [self.pick(inside, t) for t in types]
         regions = tuple(self.inner(known, (), depth, results) for _ in range(self.random.randint(1, 3)))
         return self.builder.emit_many(HLO_OPS["case"], self.pick(known, I), regions=regions)
-

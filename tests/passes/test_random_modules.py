@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.passes.random_modules import Generator
+from tests.rules.values import arguments, same_bits
 
 from braze.hlo.evaluate import evaluate
 from braze.hlo.ir import Module, equal
@@ -16,8 +18,6 @@ from braze.passes.log import Log
 from braze.passes.pipeline import PIPELINE, Pass
 from braze.passes.simplify import simplify
 from braze.target import NUMPY
-from tests.passes.random_modules import Generator
-from tests.rules.values import arguments, same_bits
 
 SEEDS = range(60)
 BEFORE_FUSION = [row for row in PIPELINE if row.name != "fusion"]
@@ -74,7 +74,9 @@ def test_passes_find_nothing_the_second_time() -> None:
             module = after(row, module)
             if row.run in (simplify, PASSES["inline"].run, PASSES["cse"].run, PASSES["dce"].run):
                 again = after(row, module)
-                assert again is module, f"seed {seed}, {row.name}\n{print_module(module)}\n{print_module(again)}"
+                assert again is module, (
+                    f"seed {seed}, {row.name}\n{print_module(module)}\n{print_module(again)}"
+                )
 
 
 def test_fuel_ends_after_exactly_so_many_rewrites() -> None:
@@ -94,8 +96,9 @@ def test_fuel_ends_after_exactly_so_many_rewrites() -> None:
 
 def rewrites(module: Module, fuel: int | None) -> tuple[Module, int]:
     steps: list[manager.Step] = []
-    passes = [row for row in BEFORE_FUSION]
-    made = manager.run(module, NUMPY, passes=passes, fuel=fuel, skip=(), verify=2, observe=steps.append)
+    made = manager.run(
+        module, NUMPY, passes=BEFORE_FUSION, fuel=fuel, skip=(), verify=2, observe=steps.append
+    )
     return made, sum(sum(step.counts.values()) for step in steps)
 
 

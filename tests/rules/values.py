@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,22 @@ from braze import dtypes
 from braze.hlo.ir import Module
 from braze.types import TensorType
 
-FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, float("inf"), float("-inf"), float("nan"), 1e-40, -1e-310, 3e38)
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    3.0,
+    7.25,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    1e-40,
+    -1e-310,
+    3e38,
+)
 
 
 def array(type: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -20,7 +36,9 @@ def array(type: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         return rng.integers(0, 2, type.shape).astype(bool)
     if type.dtype in dtypes.INTEGERS:
         limits = np.iinfo(type.dtype)
-        special = rng.choice(np.array([0, 1, -1, 2, limits.min, limits.max], type.dtype), type.shape)
+        overflows_when_squared = math.isqrt(limits.max) + 1
+        ends = [0, 1, -1, 2, overflows_when_squared, limits.min, limits.max]
+        special = rng.choice(np.array(ends, type.dtype), type.shape)
         common = rng.integers(-9, 10, type.shape).astype(type.dtype)
     else:
         with np.errstate(over="ignore", under="ignore"):

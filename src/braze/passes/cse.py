@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from braze.hlo.ir import Instruction, Module, Region, Value
 from braze.passes.copying import Env, Walk
 from braze.passes.log import Log

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from braze.hlo.ir import Instruction, Module, Value
 from braze.ops.table import EXACT, HLO_OPS, Absent, Effect, Family, IndexMap, Op
 from braze.passes.copying import Walk

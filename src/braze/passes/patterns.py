@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -73,6 +73,7 @@ class Pattern(Tracer):
     """A variable (`name`), or an op applied to patterns and numbers.
 
     Attributes:
+        name: of a variable; an op's is its text, the same in every order of its operands.
         constant: whether the variable matches splats only.
     """
 
@@ -88,11 +89,11 @@ class Pattern(Tracer):
         attrs: dict[str, Any] | None = None,
     ) -> None:
         self._trace = _PATTERNS
-        self.name = name
         self.constant = constant
         self.op = op
         self.operands = operands
         self.attrs = attrs or {}
+        self.name = name or repr(self)
 
     def __repr__(self) -> str:
         if self.op is None:
@@ -163,7 +164,7 @@ def orders(pattern: Any) -> list[Any]:
     for operands in itertools.product(*map(orders, pattern.operands)):
         both = (operands, operands[::-1]) if pattern.op.commutative else (operands,)
         for order in both:
-            made = Pattern(op=pattern.op, operands=order, attrs=pattern.attrs)
+            made = Pattern(pattern.name, op=pattern.op, operands=order, attrs=pattern.attrs)
             found.setdefault(repr(made), made)
     return list(found.values())
 
@@ -203,7 +204,11 @@ def splat(value: Value) -> np.generic | None:
 
 
 def matches(pattern: Pattern, instruction: Instruction, bindings: Bindings, splats: Splats) -> bool:
-    """Whether the instruction is of the pattern's form; fills `bindings` (also in part, when it is not)."""
+    """Whether the instruction is of the pattern's form.
+
+    Fills `bindings` (also in part, when it is not): variables, attribute variables, and what stands for the
+    ops below the root, so that a right side that repeats one of them needs no new instruction.
+    """
     if instruction.op is not pattern.op:
         return False
     wanted, given = pattern.operands, instruction.operands
@@ -232,7 +237,10 @@ def _matches_value(pattern: Any, value: Value, bindings: Bindings, splats: Splat
         if pattern.constant and splats(value) is None:
             return False
         return bindings.setdefault(pattern.name, value) is value
-    return value.producer is not None and matches(pattern, value.producer, bindings, splats)
+    if value.producer is None or not matches(pattern, value.producer, bindings, splats):
+        return False
+    bindings[pattern.name] = value
+    return True
 
 
 def is_number(wanted: float, found: np.generic | None) -> bool:
@@ -302,15 +310,6 @@ def wanted_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a condition's or right side's parameters."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def leaves(pattern: Any) -> Iterator[Pattern]:
-    """The variables of a pattern, as often as they stand in it."""
-    if isinstance(pattern, Pattern):
-        if pattern.op is None:
-            yield pattern
-        for operand in pattern.operands:
-            yield from leaves(operand)
 
 
 def attrs_of(pattern: Pattern, bindings: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,12 +135,17 @@ class Rewriter(core.Trace):
         """The value that replaces an instruction's result, by the first rule that fires."""
         for form in self.index.forms(instruction):
             bindings: Bindings = {}
-            if matches(form.left, instruction, bindings, self.splats) and not self.log.exhausted:
-                bound = {name: self._bound(value) for name, value in bindings.items()}
-                if form.rule.when is None or _call(form.rule.when, bound):
-                    self.log.count(form.rule.name)
-                    return self._replacement(form.rule, instruction, bound)
+            if matches(form.left, instruction, bindings, self.splats) and self._may_fire(form.rule, bindings):
+                self.log.count(form.rule.name)
+                return self._replacement(form.rule, instruction, bindings)
         return None
+
+    def _may_fire(self, rule: Rule, bindings: Bindings) -> bool:
+        return not self.log.exhausted and (rule.when is None or self._call(rule.when, bindings))
+
+    def _call(self, function: Callable[..., Any], bindings: Bindings) -> Any:
+        """A condition or right side on the bindings that it names."""
+        return function(*[self._bound(bindings[name]) for name in wanted_names(function)])
 
     def _bound(self, value: Any) -> Any:
         if isinstance(value, Value):
@@ -149,23 +154,25 @@ class Rewriter(core.Trace):
             return tuple(Bound(self, v) for v in value)
         return value
 
-    def _replacement(self, rule: Rule, instruction: Instruction, bound: Bindings) -> Value:
+    def _replacement(self, rule: Rule, instruction: Instruction, bindings: Bindings) -> Value:
         wanted = instruction.results[0].type
         if isinstance(rule.right, Pattern):
-            value = self._build(rule.right, bound)
+            value = self._build(rule.right, bindings)
         elif callable(rule.right):
-            value = _call(rule.right, bound).value
+            value = self._call(rule.right, bindings).value
         else:
             value = self.splat(rule.right, wanted).value
         assert value.type == wanted, f"rule {rule.name} gave {value.type} for {wanted}"
         return value
 
-    def _build(self, pattern: Pattern, bound: Bindings) -> Value:
-        """The right side as instructions."""
-        if pattern.op is None:
-            return bound[pattern.name].value  # type: ignore[no-any-return]
-        operands = [self._build(o, bound) for o in pattern.operands]
-        return self._emit(pattern.op, operands, attrs_of(pattern, bound))[0]
+    def _build(self, pattern: Pattern, bindings: Bindings) -> Value:
+        """The right side as instructions; what the left side had already is taken from there."""
+        known = bindings.get(pattern.name)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        assert pattern.op is not None, f"{pattern} is no variable of the left side"
+        operands = [self._build(o, bindings) for o in pattern.operands]
+        return self._emit(pattern.op, operands, attrs_of(pattern, bindings))[0]
 
     def process(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
         return [Bound(self, v) for v in self._emit(op, [a.value for a in args], attrs)]
@@ -191,8 +198,3 @@ class Rewriter(core.Trace):
             attrs = {"shape": type.shape, "broadcast_dimensions": ()}
             (value,) = self._emit(HLO_OPS["broadcast_in_dim"], (value,), attrs)
         return Bound(self, value)
-
-
-def _call(function: Callable[..., Any], bound: Bindings) -> Any:
-    """A condition or right side on the bindings that it names."""
-    return function(*[bound[name] for name in wanted_names(function)])
