@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import braze  # noqa: F401
+import braze
 import braze.ops  # noqa: F401
 from braze import core
 from braze.trace import jaxpr as ir

@@ -175,7 +175,7 @@ def _forward_residuals(
     known: ClosedJaxpr, linear: ClosedJaxpr, given: Flags, nonzero: Flags, count: int
 ) -> Split:
     """Leave out of the known part's outputs those residuals that are its inputs or results anyway."""
-    inner = known.jaxpr
+    inner = ir.cse(known.jaxpr)
     outvars = list(inner.outvars[:count])
     positions: dict[Any, int] = {}
     for index, v in enumerate((*inner.invars, *outvars)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from braze import dtypes, tree
+from braze import core, dtypes, tree
 from braze.core import bind, typeof
 from braze.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 from braze.ops import shape
@@ -44,17 +44,19 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         argument; the cotangent of an integer is float0.
     Raises: from that function ArgumentError, ShapeError, DTypeError where the cotangent does not fit.
     """
-    flat, in_tree = tree.flatten(primals)
-    types = [typeof(p) for p in flat]
-    flat_f = Flat(f, in_tree, has_aux=has_aux, what="vjp")
-    done = linearize_flat(flat_f, flat, [has_tangent(p) for p in flat])
+    with core.user_line():
+        flat, in_tree = tree.flatten(primals)
+        types = [typeof(p) for p in flat]
+        flat_f = Flat(f, in_tree, has_aux=has_aux, what="vjp")
+        done = linearize_flat(flat_f, flat, [has_tangent(p) for p in flat])
     out_types = [typeof(out) for out in done.outs]
 
     def pull_back(cotangent: Any) -> Any:
-        given = flat_f.out_tree.flatten_up_to(cotangent)
-        cts = [_check_cotangent(t, ct) for t, ct in zip(out_types, given)]
-        cts += [Zero(tangent_type(t)) for t in out_types[len(cts) :]]
-        found = _pull_back(done, types, cts)
+        with core.user_line():
+            given = flat_f.out_tree.flatten_up_to(cotangent)
+            cts = [_check_cotangent(t, ct) for t, ct in zip(out_types, given)]
+            cts += [Zero(tangent_type(t)) for t in out_types[len(cts) :]]
+            found = _pull_back(done, types, cts)
         return in_tree.unflatten([as_array(instantiate(ct)) for ct in found])
 
     result = flat_f.result(done.outs), pull_back
@@ -93,31 +95,44 @@ def value_and_grad(
 
     @functools.wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        positions, chosen = _chosen(args, argnums)
-        flat, in_tree = tree.flatten(tuple(chosen))
-        for leaf, (path, _) in zip(flat, tree.leaves_with_path(tuple(chosen))):
-            _check_input(leaf, positions[path[0].idx], tree.keystr(path[1:]), holomorphic, allow_int)
-
-        def of_chosen(*new: Any) -> Any:
-            full_args = list(args)
-            for position, value in zip(positions, new):
-                full_args[position] = value
-            return f(*full_args, **kwargs)
-
-        flat_f = Flat(of_chosen, in_tree, has_aux=has_aux, what="grad")
-        flat_f.name = getattr(f, "__name__", "the function")
-        done = linearize_flat(flat_f, flat, [has_tangent(leaf) for leaf in flat])
-        _check_output(flat_f, done.outs, holomorphic)
-        out_type = typeof(done.outs[0])
-        cts = [full(out_type, 1), *(Zero(tangent_type(typeof(out))) for out in done.outs[1:])]
-        found = _pull_back(done, [typeof(leaf) for leaf in flat], cts)
-        gradients = in_tree.unflatten([as_array(instantiate(ct)) for ct in found])
-        value = flat_f.result(done.outs)
-        if has_aux:
-            value = value, flat_f.auxiliary(done.outs)
-        return value, gradients[0] if isinstance(argnums, int) else gradients
+        with core.user_line():
+            return _value_and_gradient(f, argnums, has_aux, holomorphic, allow_int, args, kwargs)
 
     return value_and_gradient
+
+
+def _value_and_gradient(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, Any]:
+    positions, chosen = _chosen(args, argnums)
+    flat, in_tree = tree.flatten(tuple(chosen))
+    for leaf, (path, _) in zip(flat, tree.leaves_with_path(tuple(chosen))):
+        _check_input(leaf, positions[path[0].idx], tree.keystr(path[1:]), holomorphic, allow_int)
+
+    def of_chosen(*new: Any) -> Any:
+        full_args = list(args)
+        for position, value in zip(positions, new):
+            full_args[position] = value
+        return f(*full_args, **kwargs)
+
+    flat_f = Flat(of_chosen, in_tree, has_aux=has_aux, what="grad")
+    flat_f.name = getattr(f, "__name__", "the function")
+    done = linearize_flat(flat_f, flat, [has_tangent(leaf) for leaf in flat])
+    _check_output(flat_f, done.outs, holomorphic)
+    out_type = typeof(done.outs[0])
+    cts = [full(out_type, 1), *(Zero(tangent_type(typeof(out))) for out in done.outs[1:])]
+    found = _pull_back(done, [typeof(leaf) for leaf in flat], cts)
+    gradients = in_tree.unflatten([as_array(instantiate(ct)) for ct in found])
+    value = flat_f.result(done.outs)
+    if has_aux:
+        value = value, flat_f.auxiliary(done.outs)
+    return value, gradients[0] if isinstance(argnums, int) else gradients
 
 
 def grad(

@@ -247,6 +247,41 @@ def dce(jaxpr: Jaxpr, keep: Sequence[bool] | None = None) -> Jaxpr:
     return Jaxpr(jaxpr.constvars, jaxpr.invars, kept_eqns, outvars)
 
 
+def cse(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with equal equations written once: derivative rules compute again what the program has."""
+    seen: dict[Any, Sequence[Var]] = {}
+    same: dict[Atom, Atom] = {}
+    kept = []
+    for eqn in jaxpr.eqns:
+        inputs = [same.get(v, v) for v in eqn.inputs]
+        key = _equation_key(eqn, inputs)
+        found = seen.get(key) if key is not None else None
+        if found is not None:
+            same.update(zip(eqn.outputs, found))
+            continue
+        if key is not None:
+            seen[key] = eqn.outputs
+        changed = any(new is not old for new, old in zip(inputs, eqn.inputs))
+        kept.append(Equation(eqn.op, inputs, eqn.outputs, eqn.attrs, eqn.source) if changed else eqn)
+    if len(kept) == len(jaxpr.eqns):
+        return jaxpr
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, kept, [same.get(v, v) for v in jaxpr.outvars])
+
+
+def _equation_key(eqn: Equation, inputs: Sequence[Atom]) -> Any:
+    """What makes equations equal; None for those with effects, regions or attributes that do not compare."""
+    if eqn.op.jaxprs or eqn.op.effects is not Effect.NONE:
+        return None
+    # The bytes of a literal tell -0.0 from 0.0 and hold for NaN.
+    operands = tuple((v.value.tobytes(), v.type) if isinstance(v, Literal) else v for v in inputs)
+    key = (eqn.op, operands, tuple(eqn.attrs.items()), tuple(v.type for v in eqn.outputs))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
 def consts_as_inputs(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
     """The jaxpr with its constants as leading inputs, and their values: for loops and branches."""
     inner = closed.jaxpr

@@ -166,18 +166,19 @@ def jvp(
     >>> jvp(lambda x: x * x, (3.0,), (1.0,))  # doctest: +SKIP
     (Array(9., dtype=float32), Array(6., dtype=float32))
     """
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise ArgumentError(
-            "jvp: primals and tangents must be tuples or lists of arguments; "
-            f"{type(primals).__name__} and {type(tangents).__name__} were given."
-        )
-    flat, in_tree = tree.flatten(tuple(primals))
-    flat_tangents = in_tree.flatten_up_to(tuple(tangents))
-    checked = [check_tangent(p, t, "jvp") for p, t in zip(flat, flat_tangents)]
-    flat_f = Flat(f, in_tree, has_aux=has_aux, what="jvp")
-    outs, out_tangents = jvp_flat(flat_f, flat, checked)
-    result = flat_f.result(outs), flat_f.result([instantiate(t) for t in out_tangents])
-    return (*result, flat_f.auxiliary(outs)) if has_aux else result
+    with core.user_line():
+        if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+            raise ArgumentError(
+                "jvp: primals and tangents must be tuples or lists of arguments; "
+                f"{type(primals).__name__} and {type(tangents).__name__} were given."
+            )
+        flat, in_tree = tree.flatten(tuple(primals))
+        flat_tangents = in_tree.flatten_up_to(tuple(tangents))
+        checked = [check_tangent(p, t, "jvp") for p, t in zip(flat, flat_tangents)]
+        flat_f = Flat(f, in_tree, has_aux=has_aux, what="jvp")
+        outs, out_tangents = jvp_flat(flat_f, flat, checked)
+        result = flat_f.result(outs), flat_f.result([instantiate(t) for t in out_tangents])
+        return (*result, flat_f.auxiliary(outs)) if has_aux else result
 
 
 def check_tangent(primal: Any, tangent: Any, what: str) -> Any:

@@ -103,17 +103,19 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
     The work on primals is done once; each call of the derivative does only the linear part.
     Raises: ArgumentError, ShapeError, DTypeError from the derivative where tangents do not fit.
     """
-    flat, in_tree = tree.flatten(primals)
-    flat_f = Flat(f, in_tree, has_aux=has_aux, what="linearize")
-    nonzero = [has_tangent(p) for p in flat]
-    done = linearize_flat(flat_f, flat, nonzero)
+    with core.user_line():
+        flat, in_tree = tree.flatten(primals)
+        flat_f = Flat(f, in_tree, has_aux=has_aux, what="linearize")
+        nonzero = [has_tangent(p) for p in flat]
+        done = linearize_flat(flat_f, flat, nonzero)
 
     def derivative(*tangents: Any) -> Any:
-        given = in_tree.flatten_up_to(tangents)
-        checked = [check_tangent(p, t, "linearize") for p, t in zip(flat, given)]
-        wanted = [instantiate(t) for t, some in zip(checked, nonzero) if some]
-        found = done.results(ir.evaluate(done.linear.jaxpr, done.linear.consts, *wanted))
-        return flat_f.result([instantiate(t) for t in found])
+        with core.user_line():
+            given = in_tree.flatten_up_to(tangents)
+            checked = [check_tangent(p, t, "linearize") for p, t in zip(flat, given)]
+            wanted = [instantiate(t) for t, some in zip(checked, nonzero) if some]
+            found = done.results(ir.evaluate(done.linear.jaxpr, done.linear.consts, *wanted))
+            return flat_f.result([instantiate(t) for t in found])
 
     result = flat_f.result(done.outs), derivative
     return (*result, flat_f.auxiliary(done.outs)) if has_aux else result

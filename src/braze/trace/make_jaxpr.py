@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from braze import dtypes, tree
+from braze import core, dtypes, tree
 from braze.core import typeof
 from braze.errors import ArgumentError
 from braze.trace.calling import argument_names
@@ -122,7 +122,10 @@ def _trace(
         return keep + every[position:]
 
     name = getattr(f, "__name__", type(f).__name__)
-    return trace_to_jaxpr(call, [typeof(leaf) for leaf in leaves], in_tree=in_tree, name=name, names=names)
+    with core.user_line():
+        return trace_to_jaxpr(
+            call, [typeof(leaf) for leaf in leaves], in_tree=in_tree, name=name, names=names
+        )
 
 
 def _struct(t: TensorType) -> ShapeDtypeStruct:

@@ -87,7 +87,7 @@ def _layout(doc: _Doc) -> str:
                 line.append(part.text)
                 column += len(part.text)
             else:
-                lines.append("".join(line).rstrip(" ") + comment)
+                lines.append("".join(line) + comment)
                 line, comment, column = [" " * indent], "", indent
         elif isinstance(part, _Group):
             pending.append((indent, _fits(part.doc, WIDTH - column), part.doc))

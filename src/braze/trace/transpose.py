@@ -44,14 +44,20 @@ def backward(
 
     for v, ct in zip(jaxpr.outvars, cotangents):
         give(v, ct)
-    for eqn in reversed(linear):
-        cts = [pending.pop(v, None) for v in eqn.outputs]
-        if all(ct is None for ct in cts):
-            continue
-        given = [Zero(tangent_type(v.type)) if ct is None else ct for v, ct in zip(eqn.outputs, cts)]
-        operands = [_operand(v, known) for v in eqn.inputs]
-        for v, ct in zip(eqn.inputs, transpose_equation(eqn, given, operands)):
-            give(v, ct)
+    context = core.CONTEXT
+    before = context.source
+    try:
+        for eqn in reversed(linear):
+            cts = [pending.pop(v, None) for v in eqn.outputs]
+            if all(ct is None for ct in cts):
+                continue
+            context.source = eqn.source
+            given = [Zero(tangent_type(v.type)) if ct is None else ct for v, ct in zip(eqn.outputs, cts)]
+            operands = [_operand(v, known) for v in eqn.inputs]
+            for v, ct in zip(eqn.inputs, transpose_equation(eqn, given, operands)):
+                give(v, ct)
+    finally:
+        context.source = before
     return [None if v in known else pending.get(v, Zero(tangent_type(v.type))) for v in jaxpr.invars]
 
 
@@ -81,8 +87,6 @@ def transpose_equation(eqn: Equation, cotangents: Sequence[Any], operands: Seque
             f"{op.title}: it cannot be differentiated in reverse: {op.transpose.reason.rstrip('.')}.",
             source=eqn.source,
         )
-    context = core.CONTEXT
-    before, context.source = context.source, eqn.source
     try:
         if op.jaxprs:
             from braze.trace import control
@@ -96,8 +100,6 @@ def transpose_equation(eqn: Equation, cotangents: Sequence[Any], operands: Seque
         # The line of the operation, not of the call of grad.
         error.source = eqn.source or error.source
         raise
-    finally:
-        context.source = before
     cts = list(found) if isinstance(found, tuple | list) else [found]
     if op.broadcasts:
         for index, (ct, operand) in enumerate(zip(cts, operands)):

@@ -21,7 +21,7 @@ from braze.errors import ArgumentError, ShapeError, UnsupportedError
 from braze.ops import shape
 from braze.ops.table import ELEMENTWISE, Absent, Op
 from braze.trace.calling import Flat, argument_names
-from braze.trace.values import as_array, moveaxis, repeat
+from braze.trace.values import moveaxis, repeat
 from braze.types import TensorType
 
 
@@ -161,26 +161,35 @@ def vmap(
 
     @functools.wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        if isinstance(in_axes, tuple | list) and len(in_axes) != len(args):
-            raise ArgumentError(
-                f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments."
-            )
-        entries = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
-        axes = _flat_axes("in_axes", entries, args) + [0] * len(tree.leaves(kwargs))
-        flat, in_tree = tree.flatten((args, kwargs))
-        names = functools.partial(argument_names, f, args, kwargs)
-        axes = [_canonical(axis, typeof(leaf), names, i) for i, (leaf, axis) in enumerate(zip(flat, axes))]
-        size = _batch_size(flat, axes, axis_size, names)
-        flat_f = Flat(lambda a, k: f(*a, **k), in_tree, what="vmap")
-        flat_f.name = getattr(f, "__name__", "the function")
-        outs, found = vmap_flat(flat_f, size, flat, axes)
-        # A result's structure is known only now, so the prefix is checked against it here.
-        result = flat_f.out_tree.unflatten(outs)
-        wanted = _flat_axes("out_axes", out_axes, result)
-        placed = [_place(out, axis, size, want) for out, axis, want in zip(outs, found, wanted)]
-        return flat_f.out_tree.unflatten([as_array(out) for out in placed])
+        with core.user_line():
+            return _run(f, in_axes, out_axes, axis_size, args, kwargs)
 
     return batched
+
+
+def _run(
+    f: Callable[..., Any],
+    in_axes: Any,
+    out_axes: Any,
+    axis_size: int | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    if isinstance(in_axes, tuple | list) and len(in_axes) != len(args):
+        raise ArgumentError(f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments.")
+    entries = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
+    axes = _flat_axes("in_axes", entries, args) + [0] * len(tree.leaves(kwargs))
+    flat, in_tree = tree.flatten((args, kwargs))
+    names = functools.partial(argument_names, f, args, kwargs)
+    axes = [_canonical(axis, typeof(leaf), names, i) for i, (leaf, axis) in enumerate(zip(flat, axes))]
+    size = _batch_size(flat, axes, axis_size, names)
+    flat_f = Flat(lambda a, k: f(*a, **k), in_tree, what="vmap")
+    flat_f.name = getattr(f, "__name__", "the function")
+    outs, found = vmap_flat(flat_f, size, flat, axes)
+    # A result's structure is known only now, so the prefix is checked against it here.
+    wanted = _flat_axes("out_axes", out_axes, flat_f.out_tree.unflatten(outs))
+    placed = [_place(out, axis, size, want) for out, axis, want in zip(outs, found, wanted)]
+    return flat_f.result(placed)
 
 
 def _flat_axes(what: str, axes: Any, values: Any) -> list[int | None]:
