@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -124,7 +125,10 @@ def show(
     with _reported():
         file, name = _parted(function)
         found = _found(_imported(file), file, name)
-        print(shown(found, _arguments(found, name, args), stage), end="")
+        arguments = _arguments(found, name, args)
+        with _users_errors(name, file):
+            text = shown(found, arguments, stage)
+        print(text, end="")
 
 
 def shown(function: Callable[..., Any], arguments: Sequence[Any], stage: str | None = None) -> str:
@@ -177,6 +181,20 @@ def _imported(file: Path) -> ModuleType:
     return module
 
 
+@contextlib.contextmanager
+def _users_errors(name: str, file: Path) -> Iterator[None]:
+    """Turn what the user's function raises, and braze does not, into an error with its place."""
+    try:
+        yield
+    except (BrazeError, InternalError):
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if frames[-1].filename.startswith(str(Path(__file__).parent)):
+            raise  # a fault of braze, whose traceback is wanted
+        raise ArgumentError(f"show: {name} failed: {_last_line(error, file)}.") from error
+
+
 def _last_line(error: BaseException, file: Path) -> str:
     """What happened, and where in the file."""
     what = traceback.format_exception_only(error)[-1].strip()
@@ -202,8 +220,21 @@ def _found(module: ModuleType, file: Path, name: str) -> Callable[..., Any]:
 
 def _arguments(function: Callable[..., Any], name: str, types: str | None) -> Sequence[Any]:
     """Arguments to compile for: of the types given, else the function's `example_args`."""
-    if types is not None:
-        return _of_types(types)
+    arguments = _of_types(types) if types is not None else _example(function, name)
+    with contextlib.suppress(ValueError):  # some callables have no signature; tracing them will tell
+        _check_signature(function, name, arguments)
+    return arguments
+
+
+def _check_signature(function: Callable[..., Any], name: str, arguments: Sequence[Any]) -> None:
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ArgumentError(f"show: {name} does not take these arguments: {error}.") from None
+
+
+def _example(function: Callable[..., Any], name: str) -> Sequence[Any]:
     for owner in (function, getattr(function, "__wrapped__", None)):
         example = getattr(owner, "example_args", None)
         if example is not None:
