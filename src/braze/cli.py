@@ -221,13 +221,15 @@ def _found(module: ModuleType, file: Path, name: str) -> Callable[..., Any]:
 def _arguments(function: Callable[..., Any], name: str, types: str | None) -> Sequence[Any]:
     """Arguments to compile for: of the types given, else the function's `example_args`."""
     arguments = _of_types(types) if types is not None else _example(function, name)
-    with contextlib.suppress(ValueError):  # some callables have no signature; tracing them will tell
-        _check_signature(function, name, arguments)
+    _check_signature(function, name, arguments)
     return arguments
 
 
 def _check_signature(function: Callable[..., Any], name: str, arguments: Sequence[Any]) -> None:
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # some callables have none; tracing them will tell
     try:
         signature.bind(*arguments)
     except TypeError as error:
