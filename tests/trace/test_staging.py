@@ -257,3 +257,16 @@ def test_weak_types_are_kept_by_weak_operands_alone():
         lambda x: (mul(x, 2.0), mul(x, X), convert_element_type(x, new_dtype=F32, weak_type=False))
     )(1.0).out_avals
     assert weak.weak_type and not strong.weak_type and not named.weak_type
+
+
+def test_attributes_of_tracers_hide_no_method() -> None:
+    """Tracers have the methods of arrays; a slot of the same name would hide one."""
+    import braze.numpy  # noqa: F401  (sets the methods)
+    from braze.core import Tracer
+    from braze.trace.jvp import JVPTracer
+    from braze.trace.staging import StagingTracer
+    from braze.trace.vmap import BatchTracer
+
+    for kind in (StagingTracer, JVPTracer, BatchTracer):
+        own = set(vars(kind)) & {name for name in vars(Tracer) if not name.startswith("_")}
+        assert own <= {"aval", "concrete", "origin"}, f"{kind.__name__} hides {own}"

@@ -32,23 +32,23 @@ from braze.types import TensorType
 class StagingTracer(Tracer):
     """A variable of the jaxpr under construction."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     _trace: StagingTrace
 
     def __init__(self, trace: StagingTrace, var: Var) -> None:
         self._trace = trace
-        self.var = var
+        self.variable = var
 
     @property
     def aval(self) -> TensorType:
-        return self.var.type
+        return self.variable.type
 
     def origin(self) -> str:
-        return self._trace.explain(self.var)
+        return self._trace.explain(self.variable)
 
     def __repr__(self) -> str:
-        return f"Tracer<{self.var.type}>"
+        return f"Tracer<{self.variable.type}>"
 
 
 _INFERRED: dict[tuple[Any, ...], list[TensorType]] = {}
@@ -93,7 +93,7 @@ class StagingTrace(core.Trace):
         inputs: list[Atom] = []
         for arg in args:
             if type(arg) is StagingTracer and arg._trace is self:
-                inputs.append(arg.var)
+                inputs.append(arg.variable)
             else:
                 inputs.append(self.atom(arg))
         outputs = [Var(t) for t in result_types(op, [v.type for v in inputs], attrs)]
@@ -105,7 +105,7 @@ class StagingTrace(core.Trace):
         if isinstance(value, Tracer):
             trace = value._trace
             if trace is self and isinstance(value, StagingTracer):
-                return value.var
+                return value.variable
             if not trace.alive or trace.thread != threading.get_ident() or trace.level > self.level:
                 raise core.leaked(value)
             return self._constant(value, value)
