@@ -289,21 +289,24 @@ def leaked(tracer: Tracer) -> errors.LeakedTracerError:
 def infer(op: Op, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
     """Result types of an operation, weak flags settled.
 
-    A result is weak when all operands are weak and its dtype is the first operand's, as in JAX's n-ary rule.
+    A result is weak when all operands are weak and its dtype is theirs, as in JAX's n-ary rule. Bools are never
+    weak and have no say: they are what is chosen by, as in `select_n`.
     An op whose results carry their own flag (`convert_element_type` with `weak_type=True`) sets it in `infer`.
     """
-    weak = bool(types)
+    weak = None
     for t in types:
-        if not t.weak_type:
-            weak = False
+        if t.weak_type:
+            weak = weak or t.dtype
+        elif t.dtype != dtypes.BOOL:
+            weak = None
             break
     operands = [t.strong if t.weak_type else t for t in types]
     if op.broadcasts:
         operands = broadcast_operands(op, operands)
     found = op.infer(*operands, **attrs)
     results = list(found) if op.multiple_results else [found]
-    if weak and op.keeps_weak_type:
-        results = [r.with_(weak_type=True) if r.dtype == types[0].dtype else r for r in results]
+    if weak is not None and op.keeps_weak_type:
+        results = [r.with_(weak_type=True) if r.dtype == weak else r for r in results]
     return results
 
 

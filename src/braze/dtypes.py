@@ -135,11 +135,16 @@ def scalar_dtype(value: object) -> DType:
     raise DTypeError(f"dtype: {type(value).__name__} is not a Python scalar.")
 
 
+def integer_limits(dtype: DType) -> Any:
+    """Smallest and largest value of an integer type: `.min`, `.max`."""
+    return np.iinfo(dtype)
+
+
 def check_fits(value: int, dtype: DType) -> None:
     """Raise IntegerOverflowError unless the Python int fits the dtype (floats and bool take any)."""
     if dtype not in INTEGERS:
         return
-    limits = np.iinfo(dtype)
+    limits = integer_limits(dtype)
     if not limits.min <= value <= limits.max:
         raise IntegerOverflowError(
             f"convert: the Python int {value} does not fit {short(dtype)}, "

@@ -6,10 +6,10 @@ import traceback
 from pathlib import Path
 
 import pytest
-
-import braze as bz
 from tests.errors.programs import PROGRAMS
 from tests.golden import compare
+
+import braze as bz
 
 HERE = Path(__file__).parent
 WITHOUT_A_LINE = {"variable_unknown", "exception_in_a_callback"}

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from braze import dtypes, errors, tree_util
+from braze.array import device_put
 from braze.core import bind, typeof
 from braze.dtypes import DType
 from braze.ops import dot as dot_ops
@@ -37,6 +38,11 @@ class RoundingMethod(enum.IntEnum):
 def is_scalar(value: Any) -> bool:
     """Whether a value is a Python scalar, which has a weak type (NumPy scalars have a named one)."""
     return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+
+
+def as_array(value: ArrayLike) -> Array:
+    """A value that a function gives back as it came: an array of braze, which no one else can write."""
+    return value if hasattr(type(value), "aval") else device_put(value)
 
 
 _KINDS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex, "V": float, "b": bool}
@@ -176,7 +182,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
         dtypes.check_fits(operand, dtype)
     weak = new_dtype in (float, int, complex) and not isinstance(new_dtype, np.dtype)
     if t.dtype == dtype and t.weak_type == weak and not is_scalar(operand):
-        return operand
+        return as_array(operand)
     return bind(elementwise.convert_element_type, operand, new_dtype=dtype, weak_type=weak)
 
 
@@ -189,7 +195,9 @@ def stop_gradient(x: Any) -> Any:
     """x as a constant to differentiation; a pytree is taken leaf by leaf."""
 
     def stop(leaf: ArrayLike) -> ArrayLike:
-        return bind(elementwise.stop_gradient, leaf) if dtypes.is_inexact(typeof(leaf).dtype) else leaf
+        return (
+            bind(elementwise.stop_gradient, leaf) if dtypes.is_inexact(typeof(leaf).dtype) else as_array(leaf)
+        )
 
     return tree_util.tree_map(stop, x)
 
@@ -248,7 +256,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """Reorder axes: result axis i is operand axis `permutation[i]`."""
     order = _sizes(permutation)
     if order == tuple(range(len(order))) and typeof(operand).ndim == len(order):
-        return operand
+        return as_array(operand)
     return bind(shape_ops.transpose, operand, permutation=order)
 
 

@@ -56,7 +56,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     return found if keepdims else lax.squeeze(found, (axis,))
 
 
-def _starts(operand: ArrayLike, start_indices: Any) -> list[ArrayLike]:
+def _starts(operand: ArrayLike, start_indices: Any, from_end: bool) -> list[ArrayLike]:
     """Scalar start indices, negative ones counted from the end (before clamping, as in JAX)."""
     t = typeof(operand)
     given = (
@@ -69,31 +69,48 @@ def _starts(operand: ArrayLike, start_indices: Any) -> list[ArrayLike]:
             f"dynamic_slice (C2): {len(given)} start indices were given for an operand of {t.ndim} axes.",
             values=f"operand {t}",
         )
-    return [_from_end(index, size) for index, size in zip(given, t.shape, strict=True)]
+    return [_from_end(index, size, from_end) for index, size in zip(given, t.shape, strict=True)]
 
 
-def _from_end(index: ArrayLike, size: int) -> ArrayLike:
+def _from_end(index: ArrayLike, size: int, from_end: bool) -> ArrayLike:
     t = typeof(index)
     if t.dtype not in INTEGERS or t.dtype == BOOL:
         raise errors.DTypeError(f"dynamic_slice: start indices are integers, {short(t.dtype)} was given.")
     if lax.is_scalar(index):
-        return lax.as_dtype(index + size if index < 0 else index, t.dtype)
-    if t.dtype.kind == "u":
+        return lax.as_dtype(index + size if index < 0 and from_end else index, t.dtype)
+    if t.dtype.kind == "u" or not from_end:
         return index
     return lax.select(lax.lt(index, 0), lax.add(index, size), index)
 
 
-def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Sequence[int]) -> Array:
-    """A window of static size at a position known only at run time, clamped into the operand."""
+def dynamic_slice(
+    operand: ArrayLike,
+    start_indices: Any,
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
+    """A window of static size at a position known only at run time, clamped into the operand.
+
+    Args:
+        allow_negative_indices: count negative positions from the end, before clamping.
+    """
     return bind(
         shape_ops.dynamic_slice,
         operand,
-        *_starts(operand, start_indices),
+        *_starts(operand, start_indices, allow_negative_indices),
         slice_sizes=tuple(map(int, slice_sizes)),
     )
 
 
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0) -> Array:
+def dynamic_slice_in_dim(
+    operand: ArrayLike,
+    start_index: ArrayLike,
+    slice_size: int,
+    axis: int = 0,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`dynamic_slice` along one axis."""
     t = typeof(operand)
     axis = lax.canonical_axis(axis, t.ndim)
@@ -101,36 +118,64 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
     starts[axis] = start_index
     sizes = list(t.shape)
     sizes[axis] = slice_size
-    return dynamic_slice(operand, starts, sizes)
+    return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True) -> Array:
+def dynamic_index_in_dim(
+    operand: ArrayLike,
+    index: ArrayLike,
+    axis: int = 0,
+    keepdims: bool = True,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """The elements at one index of an axis, clamped into it."""
-    found = dynamic_slice_in_dim(operand, index, 1, axis)
+    found = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
     return found if keepdims else lax.squeeze(found, (axis,))
 
 
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any) -> Array:
+def dynamic_update_slice(
+    operand: ArrayLike, update: ArrayLike, start_indices: Any, *, allow_negative_indices: bool = True
+) -> Array:
     """The operand with a window replaced; the position is clamped so that the window fits."""
     update = lax.as_dtype(update, typeof(operand).dtype) if lax.is_scalar(update) else update
-    return bind(shape_ops.dynamic_update_slice, operand, update, *_starts(operand, start_indices))
+    return bind(
+        shape_ops.dynamic_update_slice,
+        operand,
+        update,
+        *_starts(operand, start_indices, allow_negative_indices),
+    )
 
 
 def dynamic_update_slice_in_dim(
-    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
 ) -> Array:
     """`dynamic_update_slice` along one axis."""
     t = typeof(operand)
     axis = lax.canonical_axis(axis, t.ndim)
     starts: list[ArrayLike] = [lax.as_dtype(0, typeof(start_index).dtype)] * t.ndim
     starts[axis] = start_index
-    return dynamic_update_slice(operand, update, starts)
+    return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int) -> Array:
+def dynamic_update_index_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """The operand with the elements at one index of an axis replaced."""
     t = typeof(operand)
     axis = lax.canonical_axis(axis, t.ndim)
     if typeof(update).ndim != t.ndim:
         update = lax.expand_dims(update, (axis,))
-    return dynamic_update_slice_in_dim(operand, update, index, axis)
+    return dynamic_update_slice_in_dim(
+        operand, update, index, axis, allow_negative_indices=allow_negative_indices
+    )

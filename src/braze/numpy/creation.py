@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,13 +14,15 @@ from braze.array import device_put, is_array
 from braze.core import Tracer, typeof
 from braze.lax import lax
 from braze.numpy import shape as shapes
-from braze.types import TensorType
+from braze.numpy.promotion import promote
 
 Array = Any
 ArrayLike = Any
 
 
-def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Array:
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", ndmin: int = 0
+) -> Array:
     """An array of numbers, nested sequences of them, arrays or tracers.
 
     Dtypes:  as named; Python floats and ints become the default types, NumPy arrays keep theirs.
@@ -28,15 +31,17 @@ def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> 
     >>> array([1.0, 2.0])
     Array([1., 2.], dtype=float32)
     """
+    if order not in ("K", "C", "A", None):
+        raise errors.ArgumentError(f"array: arrays of braze are in C order, {order!r} was given.")
     wanted = None if dtype is None else dtypes.canonical(dtype)
-    result = _from_object(object, wanted, copy)
+    result = _from_object(object, wanted, bool(copy))
     rank = typeof(result).ndim
     return result if rank >= ndmin else lax.reshape(result, (1,) * (ndmin - rank) + typeof(result).shape)
 
 
-def asarray(a: Any, dtype: Any = None, copy: bool | None = None) -> Array:
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None) -> Array:
     """Like `array`, but shares memory with a contiguous NumPy array instead of copying it."""
-    return array(a, dtype, copy=bool(copy))
+    return array(a, dtype, copy=bool(copy), order=order)
 
 
 def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
@@ -46,9 +51,7 @@ def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
             return value.copy() if copy and not isinstance(value, Tracer) else value
         return lax.as_dtype(value, dtype)
     if lax.is_scalar(value):
-        if isinstance(value, int) and not isinstance(value, bool) and dtype is not None:
-            dtypes.check_fits(value, dtype)
-        return device_put(_weak_scalar(value, dtype))
+        return device_put(value if dtype is None else lax.as_dtype(value, dtype))
     if isinstance(value, list | tuple):
         return _from_sequence(value, dtype)
     if isinstance(value, np.ndarray | np.generic):
@@ -62,11 +65,6 @@ def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
         f"array: a value of type {type(value).__name__} is no array.",
         hint="pass numbers, nested lists of numbers, or an array.",
     )
-
-
-def _weak_scalar(value: Any, dtype: dtypes.DType | None) -> np.ndarray[Any, Any]:
-    found = dtypes.scalar_dtype(value) if dtype is None else dtype
-    return np.asarray(value).astype(found)
 
 
 def _from_numpy(value: np.ndarray[Any, Any], dtype: dtypes.DType | None, copy: bool) -> Array:
@@ -177,7 +175,9 @@ def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Any
     return lax.full_like(a, fill_value, dtype, None if shape is None else shape_of(shape))
 
 
-empty_like = zeros_like
+def empty_like(prototype: ArrayLike, dtype: Any = None, shape: Any = None) -> Array:
+    """Zeros of the shape and dtype of the prototype unless given."""
+    return zeros_like(prototype, dtype, shape)
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Array:
@@ -209,21 +209,46 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
 
 
 def linspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Any = None
-) -> Array:
-    """num evenly spaced numbers from start to stop, stop included unless `endpoint` is False."""
-    wanted = dtypes.default_float() if dtype is None else dtypes.canonical(dtype)
-    inner = wanted if dtypes.is_inexact(wanted) else dtypes.default_float()
-    if num < 0:
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """num evenly spaced numbers from start to stop, stop included unless `endpoint` is False.
+
+    Args:
+        retstep: return a pair with the step.
+        axis: of the result, along which the numbers lie where start and stop are arrays.
+    """
+    count = operator.index(num)
+    if count < 0:
         raise errors.ArgumentError(f"linspace: num is not negative, {num} was given.")
-    parts = num - 1 if endpoint else num
-    low, high = lax.as_dtype(start, inner), lax.as_dtype(stop, inner)
+    low, high = promote("linspace", start, stop, inexact=True)
+    inner = typeof(low).dtype
+    wanted = inner if dtype is None else dtypes.canonical(dtype)
+    low, high = shapes.broadcast_arrays(lax.as_dtype(low, inner), lax.as_dtype(high, inner))
+    points, step = _spaced(low, high, count, count - 1 if endpoint else count)
+    if not dtypes.is_inexact(wanted):
+        points = lax.floor(points)
+    points = shapes.moveaxis(lax.as_dtype(points, wanted), 0, axis)
+    return (points, step) if retstep else points
+
+
+def _spaced(low: Array, high: Array, count: int, parts: int) -> tuple[Array, Array]:
+    """The points along a new leading axis, and their distance."""
+    t = typeof(low)
     if parts <= 0:
-        return lax.as_dtype(lax.broadcast(low, (num,)), wanted)
-    ratio = lax.div(lax.iota(inner, num), lax.as_dtype(float(parts), inner))
+        return lax.broadcast(low, (count,)), lax.full_like(low, math.nan)
+    divisor = lax.as_dtype(float(parts), t.dtype)
+    ratio = lax.div(lax.iota(t.dtype, count), divisor)
+    ratio = lax.broadcast_in_dim(ratio, (count,) + (1,) * t.ndim, (0,))
+    low_rows, high_rows = (lax.broadcast(v, (1,)) for v in (low, high))
     # Weighted from both ends, so that the last number is stop exactly.
-    points = lax.add(lax.mul(low, lax.sub(lax.as_dtype(1.0, inner), ratio)), lax.mul(high, ratio))
-    return lax.as_dtype(points, wanted)
+    rest = lax.sub(lax.full_like(ratio, 1), ratio)
+    return lax.add(lax.mul(low_rows, rest), lax.mul(high_rows, ratio)), lax.div(lax.sub(high, low), divisor)
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
@@ -267,8 +292,13 @@ def _triangle(m: ArrayLike, k: int, lower: bool) -> Array:
     return lax.select(below, m, zero) if lower else lax.select(below, zero, m)
 
 
-def meshgrid(*xi: ArrayLike, indexing: str = "xy") -> list[Array]:
-    """Coordinate grids of vectors: of rows and columns (`xy`) or of axes in order (`ij`)."""
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate grids of vectors: of rows and columns (`xy`) or of axes in order (`ij`).
+
+    Args:
+        copy: accepted for NumPy's sake; results share no memory that anyone can write.
+        sparse: leave the grids at size 1 along the other axes.
+    """
     if indexing not in ("xy", "ij"):
         raise errors.ArgumentError(f"meshgrid: indexing is 'xy' or 'ij', {indexing!r} was given.")
     types = [typeof(x) for x in xi]
@@ -278,9 +308,8 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy") -> list[Array]:
     sizes = [0] * len(xi)
     for t, axis in zip(types, order, strict=True):
         sizes[axis] = t.size
-    return [lax.broadcast_in_dim(x, sizes, (axis,)) for x, axis in zip(xi, order, strict=True)]
-
-
-def aval_of(value: Any) -> TensorType:
-    """The type of an array-like value."""
-    return typeof(value)
+    grids = []
+    for x, t, axis in zip(xi, types, order, strict=True):
+        shape = [t.size if d == axis else 1 for d in range(len(xi))] if sparse else sizes
+        grids.append(lax.broadcast_in_dim(lax.reshape(x, (t.size,)), shape, (axis,)))
+    return grids

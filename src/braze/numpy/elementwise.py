@@ -11,7 +11,14 @@ import numpy as np
 from braze import dtypes, errors
 from braze.core import typeof
 from braze.lax import lax
-from braze.numpy.promotion import check_arrays, promote, promote_dtypes, promote_shapes, result_type
+from braze.numpy.promotion import (
+    check_arrays,
+    promote,
+    promote_dtypes,
+    promote_shapes,
+    result_type,
+    without_out,
+)
 from braze.stages import composed
 
 Array = Any
@@ -51,8 +58,7 @@ cos = _unary("cos", lax.cos, "Cosine of x in radians, elementwise.", inexact=Tru
 tanh = _unary("tanh", lax.tanh, "Hyperbolic tangent, elementwise.", inexact=True)
 sqrt = _unary("sqrt", lax.sqrt, "Square root, elementwise; NaN below 0.", inexact=True)
 negative = _unary("negative", lax.neg, "-x, elementwise.")
-positive = _unary("positive", lambda x: x, "x itself, elementwise.")
-square = _unary("square", lax.square, "x*x, elementwise.")
+positive = _unary("positive", lax.as_array, "x itself, elementwise.")
 invert = _unary("invert", lax.bitwise_not, "Bits flipped; logical not of bools.")
 bitwise_not = _unary("bitwise_not", lax.bitwise_not, "Bits flipped; logical not of bools.")
 bitwise_invert = _unary("bitwise_invert", lax.bitwise_not, "Bits flipped; logical not of bools.")
@@ -76,9 +82,9 @@ bitwise_xor = _binary("bitwise_xor", lax.bitwise_xor, "Bitwise exclusive or, ele
 left_shift = _binary("left_shift", lax.shift_left, "x << y, elementwise; 0 by the width or more.")
 
 
-def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x >> y, elementwise; the sign is shifted in for signed integers."""
-    x, y = promote("right_shift", x, y)
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 >> x2, elementwise; the sign is shifted in for signed integers."""
+    x, y = promote("right_shift", x1, x2)
     unsigned = typeof(x).dtype.kind == "u"
     return (lax.shift_right_logical if unsigned else lax.shift_right_arithmetic)(x, y)
 
@@ -87,7 +93,7 @@ def abs(x: ArrayLike, /) -> Array:
     """Magnitude, elementwise."""
     (x,) = promote("abs", x)
     t = typeof(x)
-    return x if t.dtype == dtypes.BOOL or t.dtype.kind == "u" else lax.abs(x)
+    return lax.as_array(x) if t.dtype == dtypes.BOOL or t.dtype.kind == "u" else lax.abs(x)
 
 
 absolute = abs
@@ -108,41 +114,56 @@ def sign(x: ArrayLike, /) -> Array:
 def _rounding(name: str, of: Callable[[ArrayLike], Array], doc: str) -> Callable[[ArrayLike], Array]:
     def function(x: ArrayLike, /) -> Array:
         (x,) = promote(name, x)
-        return of(x) if dtypes.is_inexact(typeof(x).dtype) else x
+        return of(x) if dtypes.is_inexact(typeof(x).dtype) else lax.as_array(x)
 
     return _named(function, name, doc)
 
 
 floor = _rounding("floor", lax.floor, "The largest integer not above x, elementwise.")
 ceil = _rounding("ceil", lax.ceil, "The smallest integer not below x, elementwise.")
-rint = _rounding(
-    "rint",
-    lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-    "To the nearest integer, halves to even.",
-)
-trunc = _rounding(
-    "trunc", lambda x: lax.select(lax.lt(x, 0), lax.ceil(x), lax.floor(x)), "Towards zero, elementwise."
-)
 
 
-def round(a: ArrayLike, decimals: int = 0) -> Array:
+def rint(x: ArrayLike, /) -> Array:
+    """To the nearest integer in floating point, halves to even."""
+    (x,) = promote("rint", x)
+    if not dtypes.is_inexact(typeof(x).dtype):
+        return lax.convert_element_type(x, dtypes.default_float())
+    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+def square(x: ArrayLike, /) -> Array:
+    """x*x, elementwise; bools become integers."""
+    (x,) = promote("square", x)
+    return lax.square(lax.as_dtype(x, dtypes.default_int()) if typeof(x).dtype == dtypes.BOOL else x)
+
+
+def trunc(x: ArrayLike) -> Array:
+    """Towards zero, elementwise."""
+    (x,) = promote("trunc", x)
+    if not dtypes.is_inexact(typeof(x).dtype):
+        return lax.as_array(x)
+    return lax.select(lax.lt(x, 0), lax.ceil(x), lax.floor(x))
+
+
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """To so many decimals, halves to even."""
+    without_out("round", out)
     (a,) = promote("round", a)
     if not dtypes.is_inexact(typeof(a).dtype):
         if decimals < 0:
             raise errors.UnsupportedError(
                 "round: integers round to units only.", hint="convert to a float first."
             )
-        return a
+        return lax.as_array(a)
     if decimals == 0:
         return rint(a)
     factor = 10.0**decimals
     return lax.div(rint(lax.mul(a, factor)), factor)
 
 
-def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The floor of x / y; integers stay integers."""
-    return _floor_divide(*promote("floor_divide", x, y))
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The floor of x1 / x2; integers stay integers."""
+    return _floor_divide(*promote("floor_divide", x1, x2))
 
 
 @composed()
@@ -168,9 +189,9 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     return lax.round(quotient), modulus
 
 
-def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x modulo y with the sign of y, as Python's %."""
-    return _remainder(*promote("remainder", x, y))
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 modulo x2 with the sign of x2, as Python's %; integers modulo 0 give 0."""
+    return _remainder(*promote("remainder", x1, x2))
 
 
 @composed()
@@ -179,35 +200,38 @@ def _remainder(x: Array, y: Array) -> Array:
     if typeof(x).dtype.kind == "u":
         return rest
     differs = lax.bitwise_and(lax.ne(lax.lt(rest, 0), lax.lt(y, 0)), lax.ne(rest, 0))
-    return lax.select(differs, lax.add(rest, y), rest)
+    found = lax.select(differs, lax.add(rest, y), rest)
+    if typeof(x).dtype.kind == "i":  # NumPy's and JAX's choice; lax.rem gives x
+        found = lax.select(lax.eq(y, 0), lax.full_like(found, 0), found)
+    return found
 
 
 mod = remainder
 
 
-def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Floor quotient and modulus."""
-    return floor_divide(x, y), remainder(x, y)
+    return floor_divide(x1, x2), remainder(x1, x2)
 
 
-def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Remainder with the sign of x, as C's fmod."""
-    return lax.rem(*promote("fmod", x, y))
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Remainder with the sign of x1, as C's fmod."""
+    return lax.rem(*promote("fmod", x1, x2))
 
 
-def power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x**y, elementwise. A Python int exponent multiplies by repeated squaring, exactly as written."""
-    if isinstance(y, int | np.integer) and not isinstance(y, bool):
-        check_arrays("power", x)
-        t = typeof(x)
-        if not dtypes.is_inexact(t.dtype) and y < 0:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1**x2, elementwise. A Python int exponent multiplies by repeated squaring, exactly as written."""
+    if isinstance(x2, int | np.integer) and not isinstance(x2, bool):
+        check_arrays("power", x1)
+        t = typeof(x1)
+        if not dtypes.is_inexact(t.dtype) and x2 < 0:
             raise errors.ArgumentError(
-                f"power: integers to the negative power {y} are not integers.",
-                values=f"x {t}",
+                f"power: integers to the negative power {x2} are not integers.",
+                values=f"base {t}",
                 hint="convert the base to a float first.",
             )
-        (x,) = promote("power", x)
-        return lax.integer_pow(x, int(y))
+        (base,) = promote("power", x1)
+        return lax.integer_pow(base, int(x2))
     raise errors.UnsupportedError(
         "power: exponents other than Python ints are not available yet.",
         hint="write exp(y * log(x)) for positive x, or sqrt(x) for x**0.5.",
@@ -293,7 +317,7 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
         arr = maximum(min, arr)
     if max is not None:
         arr = minimum(max, arr)
-    return arr
+    return lax.as_array(arr)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -313,6 +337,6 @@ def isclose(
     return lax.bitwise_or(close, lax.bitwise_and(lax.ne(a, a), lax.ne(b, b))) if equal_nan else close
 
 
-def result_dtype(*values: ArrayLike) -> np.dtype[Any]:
+def result_dtype(*args: ArrayLike) -> np.dtype[Any]:
     """The dtype at which values meet (`braze.numpy.result_type`)."""
-    return result_type(*values)[0]
+    return result_type(*args)[0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from braze import errors
+from braze import dtypes, errors
 from braze.core import typeof
 from braze.lax import lax
+from braze.numpy import reductions
 from braze.numpy import shape as shapes
-from braze.numpy.promotion import broadcast_shapes, check_arrays, promote_dtypes
+from braze.numpy.promotion import broadcast_shapes, check_arrays, promote_dtypes, without_out
 
 Array = Any
 ArrayLike = Any
@@ -60,10 +61,18 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
         return lax.mul(a, b)
     if y.ndim == 1:
         return matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
-    return tensordot(a, b, ((x.ndim - 1,), (y.ndim - 2,)))
+    axes = ((x.ndim - 1,), (y.ndim - 2,))
+    return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
-def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[Any] = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """Contract pairs of axes: the last n of a with the first n of b, or named ones."""
     check_arrays("tensordot", a, b)
     a, b = promote_dtypes(a, b)
@@ -76,37 +85,46 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
         right = (second,) if isinstance(second, int) else tuple(second)
     left = tuple(lax.canonical_axis(d, x.ndim) for d in left)
     right = tuple(lax.canonical_axis(d, y.ndim) for d in right)
-    return lax.dot_general(a, b, ((left, right), ((), ())))
+    return lax.dot_general(a, b, ((left, right), ((), ())), precision, preferred_element_type)
 
 
-def vdot(a: ArrayLike, b: ArrayLike) -> Array:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """Sum of products of all elements."""
-    return dot(shapes.ravel(a), shapes.ravel(b))
+    return dot(
+        shapes.ravel(a), shapes.ravel(b), precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
-def inner(a: ArrayLike, b: ArrayLike) -> Array:
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """Sum of products over the last axes."""
+    check_arrays("inner", a, b)
     x, y = typeof(a), typeof(b)
     if x.ndim == 0 or y.ndim == 0:
         a, b = promote_dtypes(a, b)
         return lax.mul(a, b)
-    return tensordot(a, b, ((x.ndim - 1,), (y.ndim - 1,)))
+    axes = ((x.ndim - 1,), (y.ndim - 1,))
+    return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
-def outer(a: ArrayLike, b: ArrayLike) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Every product of an element of a with one of b."""
+    without_out("outer", out)
     check_arrays("outer", a, b)
     a, b = promote_dtypes(shapes.ravel(a), shapes.ravel(b))
     return lax.mul(lax.expand_dims(a, (1,)), lax.expand_dims(b, (0,)))
 
 
-def trace(a: ArrayLike, offset: int = 0) -> Array:
-    """Sum of a diagonal of a matrix."""
-    from braze.numpy import creation, reductions
-
+def trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Array:
+    """Sum of a diagonal of matrices that lie along two axes."""
+    without_out("trace", out)
+    check_arrays("trace", a)
     t = typeof(a)
-    if t.ndim != 2:
-        raise errors.ShapeError("trace: a matrix is wanted.", values=f"operand {t}")
-    mask = creation.eye(t.shape[0], t.shape[1], offset, bool)
-    zero = lax.full(t.shape, 0, t.dtype)
-    return reductions.sum(lax.select(mask, a, zero))
+    if t.ndim < 2:
+        raise errors.ShapeError("trace: a matrix or a stack of them is wanted.", values=f"operand {t}")
+    moved = shapes.moveaxis(a, (axis1, axis2), (-2, -1))
+    sizes = typeof(moved).shape
+    rows, columns = (lax.broadcasted_iota(dtypes.I32, sizes, d) for d in (t.ndim - 2, t.ndim - 1))
+    kept = lax.select(lax.eq(lax.add(rows, offset), columns), moved, lax.full(sizes, 0, t.dtype))
+    return reductions.sum(kept, axis=(-2, -1), dtype=dtype)

@@ -32,6 +32,12 @@ def check_arrays(name: str, *values: Any) -> None:
         )
 
 
+def without_out(name: str, out: object) -> None:
+    """Raise unless the `out` that NumPy takes is None: arrays are not written in place."""
+    if out is not None:
+        raise errors.ArgumentError(f"{name}: arrays of braze are not written in place, so out must be None.")
+
+
 def result_type(*values: ArrayLike) -> tuple[DType, bool]:
     """The dtype at which values meet, and whether it is weak."""
     types = [typeof(v) for v in values]

@@ -12,7 +12,7 @@ import numpy as np
 from braze import errors
 from braze.core import typeof
 from braze.lax import lax, slicing
-from braze.numpy.promotion import as_axes, broadcast_shapes, check_arrays, promote_dtypes
+from braze.numpy.promotion import as_axes, broadcast_shapes, check_arrays, promote_dtypes, without_out
 
 Array = Any
 ArrayLike = Any
@@ -34,9 +34,11 @@ def size(a: ArrayLike, axis: int | None = None) -> int:
     return t.size if axis is None else t.shape[lax.canonical_axis(axis, t.ndim)]
 
 
-def reshape(a: ArrayLike, shape: int | Sequence[int], order: str = "C") -> Array:
+def reshape(a: ArrayLike, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements in another shape; one size may be -1, to be worked out.
 
+    Args:
+        copy: accepted for NumPy's sake; results share no memory that anyone can write.
     Raises: ShapeError where the number of elements differs.
     """
     check_arrays("reshape", a)
@@ -47,7 +49,7 @@ def reshape(a: ArrayLike, shape: int | Sequence[int], order: str = "C") -> Array
     if order == "F":
         backwards = lax.transpose(a, tuple(range(t.ndim))[::-1])
         return lax.transpose(lax.reshape(backwards, sizes[::-1]), tuple(range(len(sizes)))[::-1])
-    return a if sizes == t.shape and not lax.is_scalar(a) else lax.reshape(a, sizes)
+    return lax.as_array(a) if sizes == t.shape else lax.reshape(a, sizes)
 
 
 def _resolve(total: int, shape: int | Sequence[int], operand: str) -> tuple[int, ...]:
@@ -87,7 +89,9 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     return lax.transpose(a, order)
 
 
-permute_dims = transpose
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
+    """Axes reordered: result axis i is operand axis `axes[i]`."""
+    return transpose(a, axes)
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
@@ -146,8 +150,8 @@ def broadcast_to(array: ArrayLike, shape: int | Sequence[int]) -> Array:
         raise errors.ShapeError(
             f"broadcast_to: shape {t.shape} does not broadcast to {sizes}.", values=f"operand {t}"
         )
-    if t.shape == sizes and not lax.is_scalar(array):
-        return array
+    if t.shape == sizes:
+        return lax.as_array(array)
     lead = len(sizes) - t.ndim
     return lax.broadcast_in_dim(array, sizes, range(lead, len(sizes)))
 
@@ -177,8 +181,9 @@ def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Sequence[ArrayLike], axis: int = 0, dtype: Any = None) -> Array:
+def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Arrays of one shape joined along a new axis."""
+    without_out("stack", out)
     parts = list(arrays)
     if not parts:
         raise errors.ShapeError("stack: at least one array is wanted.")
@@ -194,11 +199,7 @@ def stack(arrays: Sequence[ArrayLike], axis: int = 0, dtype: Any = None) -> Arra
 def _at_least(rank: int, value: ArrayLike) -> Array:
     shape = typeof(value).shape
     if len(shape) >= rank:
-        return value
-    if rank == 3 and len(shape) == 2:
-        return lax.expand_dims(value, (2,))
-    if rank == 3 and len(shape) == 1:
-        return lax.expand_dims(value, (0, 2))
+        return lax.as_array(value)
     return lax.reshape(value, (1,) * (rank - len(shape)) + shape)
 
 
@@ -214,15 +215,15 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def vstack(tup: Sequence[ArrayLike]) -> Array:
+def vstack(tup: Sequence[ArrayLike], dtype: Any = None) -> Array:
     """Arrays joined along rows."""
-    return concatenate([_at_least(2, a) for a in tup], 0)
+    return concatenate([_at_least(2, a) for a in tup], 0, dtype)
 
 
-def hstack(tup: Sequence[ArrayLike]) -> Array:
+def hstack(tup: Sequence[ArrayLike], dtype: Any = None) -> Array:
     """Arrays joined along columns (vectors: end to end)."""
     parts = [_at_least(1, a) for a in tup]
-    return concatenate(parts, 0 if parts and typeof(parts[0]).ndim == 1 else 1)
+    return concatenate(parts, 0 if parts and typeof(parts[0]).ndim == 1 else 1, dtype)
 
 
 def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
@@ -262,7 +263,7 @@ def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Array:
     axis = lax.canonical_axis(axis, t.ndim)
     length = t.shape[axis]
     if length == 0 or shift % length == 0:
-        return a
+        return lax.as_array(a)
     cut = length - shift % length
     return lax.concatenate(
         [slicing.slice_in_dim(a, cut, length, axis=axis), slicing.slice_in_dim(a, 0, cut, axis=axis)], axis

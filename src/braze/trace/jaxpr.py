@@ -43,6 +43,11 @@ class Literal:
         self.value = value
         self.type = type
 
+    @property
+    def operand(self) -> Any:
+        """The scalar as an operand of this very type: a Python scalar where it is weak."""
+        return self.value.item() if self.type.weak_type else self.value
+
     def __repr__(self) -> str:
         return f"Literal({self.value!r})"
 
@@ -175,7 +180,7 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     before = context.source
     try:
         for eqn in jaxpr.eqns:
-            inputs = [v.value if type(v) is Literal else env[v] for v in eqn.inputs]
+            inputs = [v.operand if type(v) is Literal else env[v] for v in eqn.inputs]
             context.source = eqn.source
             results = core.bind(eqn.op, *inputs, **eqn.attrs)
             if eqn.op.multiple_results:
@@ -184,7 +189,7 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
                 env[eqn.outputs[0]] = results
     finally:
         context.source = before
-    return [v.value if type(v) is Literal else env[v] for v in jaxpr.outvars]
+    return [v.operand if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
 def check(jaxpr: Jaxpr | ClosedJaxpr) -> None:
