@@ -38,11 +38,11 @@ def chain_and_tree(np_like: Any, operations: int) -> Callable[..., Any]:
     """A function of two vectors that applies about so many operations of an array library."""
 
     def program(x: Any, y: Any) -> Any:
-        value = x
-        for i in range(operations // 8):  # four operations a step
+        value, leaves = x, []
+        for i in range(operations // 8):
             value = value * y + x if i % 4 else np_like.sin(value) * y
             value = value - np_like.maximum(x, value)
-        leaves = [value * y if i % 2 else value + x for i in range(operations // 4)]
+            leaves += [value * y, value + x]  # all different, or CSE would fold the tree
         while len(leaves) > 1:
             odd = leaves[len(leaves) & ~1 :]
             leaves = [a + b for a, b in zip(leaves[::2], leaves[1::2])] + odd
