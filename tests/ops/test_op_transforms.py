@@ -50,7 +50,8 @@ def smooth(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> list
     return arrays
 
 
-@pytest.mark.parametrize("op", TESTED, ids=str)
+# What cuts derivatives off is the one operation whose derivative is not that of its values.
+@pytest.mark.parametrize("op", [op for op in TESTED if op.title != "stop_gradient"], ids=str)
 def test_jvp_is_the_directional_difference(op: Op) -> None:
     for types, attrs in small(op):
         floats = [i for i, t in enumerate(types) if t.dtype == F64]
