@@ -144,5 +144,7 @@ def test_source_lines_follow_as_comments() -> None:
         source=Source(test_broken_instructions_print_in_generic_form.__code__, 12),
     )
     module = Module({"main": Function("main", Region([x], [add], add.results))})
-    assert "%0 = stablehlo.add %arg0, %arg0 : tensor<3xf32>  // test_hlo_text.py:12" in print_module(module, True)
+    assert "%0 = stablehlo.add %arg0, %arg0 : tensor<3xf32>  // test_hlo_text.py:12" in print_module(
+        module, True
+    )
     assert "//" not in print_module(module)

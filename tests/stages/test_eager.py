@@ -63,7 +63,12 @@ def test_inexact_operations_compile_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_results_do_not_view_a_callers_numpy_array() -> None:
     theirs = np.zeros((2, 3), np.float32)
-    views = [lax.reshape(theirs, (6,)), lax.transpose(theirs, (1, 0)), bnp.asarray(theirs, copy=True), theirs[0] + bnp.zeros(3)]
+    views = [
+        lax.reshape(theirs, (6,)),
+        lax.transpose(theirs, (1, 0)),
+        bnp.asarray(theirs, copy=True),
+        theirs[0] + bnp.zeros(3),
+    ]
     theirs[:] = 1
     assert [float(v.sum()) for v in views] == [0, 0, 0, 0]
 
