@@ -44,6 +44,13 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None =
     return array(a, dtype, copy=bool(copy), order=order)
 
 
+def from_dlpack(x: Any, /, *, copy: bool | None = None) -> Array:
+    """An array over the memory of another library's array, which must not be written from then on."""
+    if not hasattr(x, "__dlpack__"):
+        raise errors.ArgumentError(f"from_dlpack: a value of type {type(x).__name__} has no __dlpack__.")
+    return device_put(np.from_dlpack(x), copy=bool(copy))
+
+
 def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
     if isinstance(value, Tracer) or is_array(value):
         t = typeof(value)
@@ -59,12 +66,14 @@ def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
         return _from_numpy(found, dtype, copy)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
         return _from_numpy(np.asarray(value), dtype, copy)
-    if hasattr(value, "__buffer__") or isinstance(value, bytes | bytearray | memoryview):
-        return _from_numpy(np.asarray(memoryview(value)), dtype, copy)
-    raise errors.DTypeError(
-        f"array: a value of type {type(value).__name__} is no array.",
-        hint="pass numbers, nested lists of numbers, or an array.",
-    )
+    try:
+        buffer = memoryview(value)
+    except TypeError:
+        raise errors.DTypeError(
+            f"array: a value of type {type(value).__name__} is no array.",
+            hint="pass numbers, nested lists of numbers, or an array.",
+        ) from None
+    return _from_numpy(np.asarray(buffer), dtype, copy)
 
 
 def _from_numpy(value: np.ndarray[Any, Any], dtype: dtypes.DType | None, copy: bool) -> Array:

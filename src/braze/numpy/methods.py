@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from braze import errors
+from braze import dtypes, errors
 from braze.core import Tracer, typeof
 from braze.lax import lax
 from braze.numpy import elementwise, indexing, linalg, reductions, shape
@@ -90,7 +90,7 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 def _astype(self: Array, dtype: Any, copy: bool = True) -> Array:
     """The values in another dtype."""
-    return lax.convert_element_type(self, dtype)
+    return lax.convert_element_type(self, dtypes.canonical(dtype))
 
 
 def _len(self: Array) -> int:

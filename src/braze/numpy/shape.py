@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from braze import errors
+from braze import dtypes, errors
 from braze.core import typeof
 from braze.lax import lax, slicing
 from braze.numpy.promotion import as_axes, broadcast_shapes, check_arrays, promote_dtypes, without_out
@@ -172,7 +172,11 @@ def concatenate(arrays: Sequence[ArrayLike], axis: int | None = 0, dtype: Any = 
         parts, axis = [ravel(p) for p in parts], 0
     if typeof(parts[0]).ndim == 0:
         raise errors.ShapeError("concatenate: scalars have no axis to join along.", hint="use stack.")
-    parts = promote_dtypes(*parts) if dtype is None else [lax.convert_element_type(p, dtype) for p in parts]
+    parts = (
+        promote_dtypes(*parts)
+        if dtype is None
+        else [lax.convert_element_type(p, dtypes.canonical(dtype)) for p in parts]
+    )
     return lax.concatenate(parts, lax.canonical_axis(axis, typeof(parts[0]).ndim))
 
 
