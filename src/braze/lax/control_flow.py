@@ -7,6 +7,7 @@ must have the carry's structure and types, since a loop has one buffer per carri
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -169,6 +170,7 @@ def fori_loop(
         for bound in (lower, upper):
             dtypes.check_fits(bound, dtype)
 
+        @functools.wraps(body_fun)
         def step(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
             i, value = carry
             return (lax.add(i, 1), body_fun(i, value)), None
@@ -184,6 +186,7 @@ def fori_loop(
     def condition(carry: tuple[Any, Any, Any]) -> Any:
         return lax.lt(carry[0], carry[1])
 
+    @functools.wraps(body_fun)
     def body(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         i, limit, value = carry
         return lax.add(i, 1), limit, body_fun(i, value)
@@ -211,6 +214,7 @@ def scan(
     length = _scan_length(scanned, length)
     row_types = [typeof(x).with_(shape=typeof(x).shape[1:]) for x in scanned]
 
+    @functools.wraps(f)
     def carry_only(c: Any, x: Any) -> Any:
         result = f(c, x)
         if not isinstance(result, tuple | list) or len(result) != 2:
