@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from braze import knobs
+from braze.cache.explain import Parts, explain_miss
 from braze.errors import InternalError
 from braze.kernel.ir import Kernel
 from braze.program import records
@@ -61,12 +62,34 @@ def _kernels(program: Program) -> Iterator[str]:
 _LEVELS = (("hlo", 3), ("hlo-opt", 3), ("program", 5), ("kernel", 5), ("llvm", 5), ("asm", 6))
 
 
+def tell_miss(name: str, asked: Parts, known: Sequence[Parts]) -> None:
+    """Print why a function is traced (`debug` 1): what is new against the signature most like this one."""
+    if _speaks_of(name):
+        _print(f"{name} is traced: {explain_miss(asked, known)}")
+
+
+def tell_jaxpr(name: str, text: Callable[[], str]) -> None:
+    """Print and write the jaxpr (`debug` 2, `dump`)."""
+    level, folder = knobs.get("debug"), knobs.get("dump")
+    if not (level >= 2 or folder) or not _speaks_of(name):
+        return
+    if level >= 2:
+        _print(f"--- {name}: jaxpr\n{text()}")
+    if folder:
+        (Path(folder) / name).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / name / "00.jaxpr.txt").write_text(text() + "\n")
+
+
+def _speaks_of(name: str) -> bool:
+    return not knobs.get("only") or re.search(knobs.get("only"), name) is not None
+
+
 def tell(exe: Executable) -> None:
     """Print and write what the knobs `debug` and `dump` ask for."""
     level, folder = knobs.get("debug"), knobs.get("dump")
     if not level and not folder:
         return
-    if knobs.get("only") and not re.search(knobs.get("only"), exe.name):
+    if not _speaks_of(exe.name):
         return
     if level >= 1:
         _print(f"compiled {exe.name} for {exe.target.name}: {len(exe.kernels)} launches")
@@ -88,10 +111,11 @@ def _dump(folder: Path, changes: Sequence[Any], shown: Sequence[tuple[str, str]]
     from braze.hlo.text import print_module
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = [(f"after_{step.name}.mlir", print_module(step.module)) for step in changes]
     endings = {"hlo": "mlir", "hlo-opt": "mlir", "llvm": "ll", "asm": "s"}
-    files += [(f"{stage}.{endings.get(stage, 'txt')}", body) for stage, body in shown]
-    for number, (name, body) in enumerate(files):
+    texts = [(f"{stage}.{endings.get(stage, 'txt')}", body) for stage, body in shown]
+    passes = [(f"after_{step.name}.mlir", print_module(step.module)) for step in changes]
+    files = [*texts[:1], *passes, *texts[1:]]  # in the order of the stages: HLO as lowered stands first
+    for number, (name, body) in enumerate(files, 1):
         (folder / f"{number:02}.{name}").write_text(body + "\n")
 
 

@@ -90,8 +90,10 @@ class _Entry:
     def write(self) -> None:
         f = _Function(self)
         f.run(self.program.steps)
+        # Not `nounwind`: at exit, the C library unwinds daemon threads through these frames from inside the
+        # runtime's calls, and needs their unwind tables.
         head = [
-            "define i32 @braze_run(ptr %context, ptr %inputs, ptr %outputs) nounwind {",
+            "define i32 @braze_run(ptr %context, ptr %inputs, ptr %outputs) {",
             "entry:",
             "  %arena = load ptr, ptr %context, align 8",
             "  %scratch.field = getelementptr i8, ptr %context, i64 8",
@@ -107,7 +109,7 @@ class _Entry:
         for step in steps:
             f.step(step)
         self.module.add_function(
-            name, f.text([f"define internal i32 @{name}({_ARGUMENTS}) nounwind {{", "entry:"])
+            name, f.text([f"define internal i32 @{name}({_ARGUMENTS}) {{", "entry:"])
         )
         return name
 
