@@ -21,7 +21,8 @@ from braze.runtime.dispatch import Entry, Leaf
 from braze.types import TensorType
 
 if TYPE_CHECKING:
-    from braze.stages.jit import Compiled, Signature
+    from braze.stages.arguments import Signature
+    from braze.stages.traced import Compiled
 
 
 class Plan:
@@ -90,7 +91,7 @@ class Plan:
         found = self.compiled.executable.run(given)
         for leaf, donated in zip(leaves, self.donated, strict=True):
             if donated and arrays.is_array(leaf) and not arrays.is_deleted(leaf):
-                arrays.donate(leaf, self.compiled.traced.wrapped.name)
+                arrays.donate(leaf, self.compiled.traced.name)
         made = [arrays.from_numpy(r, copy=False, aval=t) for r, t in zip(found, self.results, strict=True)]
         return self.out_tree.unflatten(made)
 

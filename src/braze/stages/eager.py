@@ -20,8 +20,9 @@ from braze.ops.table import EXACT, Absent, Op
 from braze.passes.cse import frozen
 from braze.runtime import array as arrays
 from braze.runtime import dispatch
+from braze.stages.arguments import Options
 from braze.stages.executable import compile_module, target_of
-from braze.stages.jit import Compiled, Lowered, Options, Traced, Wrapped
+from braze.stages.traced import Compiled, Lowered, Traced
 from braze.trace.jaxpr import ClosedJaxpr, Equation, Jaxpr, Var
 from braze.trace.staging import result_types
 from braze.tree import structure
@@ -125,9 +126,7 @@ def compile_closed(closed: ClosedJaxpr, name: str) -> Compiled:
     """Compile a jaxpr whose inputs are leaves and whose results come as a list."""
     leaves = structure([0] * len(closed.in_avals))
     out = structure([0] * len(closed.out_avals))
-    wrapped = Wrapped(lambda *args: args, Options())
-    wrapped.name = name
-    traced = Traced(wrapped, closed, leaves, out, (False,) * len(closed.in_avals))
+    traced = Traced(name, Options(), closed, leaves, out, (False,) * len(closed.in_avals))
     lowered = lower(closed, name, keep_unused=False)
     fast_math = knobs.get("fast_math")
     executable = compile_module(lowered.module, target_of(None), fast_math)
