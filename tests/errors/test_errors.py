@@ -63,6 +63,33 @@ def test_full_tracebacks_show_braze(name: str) -> None:
         assert set(frames(raised(name))) > {"test_errors.py", "programs.py"}
 
 
+TRANSFORMED = {
+    "grad": bz.grad,
+    "value_and_grad": bz.value_and_grad,
+    "vmap": bz.vmap,
+    "make_jaxpr": bz.make_jaxpr,
+    "jacfwd": bz.jacfwd,
+    "jacrev": bz.jacrev,
+    "hessian": bz.hessian,
+    "jvp": lambda f: lambda x: bz.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: bz.vjp(f, x),
+    "linearize": lambda f: lambda x: bz.linearize(f, x),
+    "eval_shape": lambda f: lambda x: bz.eval_shape(f, x),
+    "lower": lambda f: bz.jit(f).lower,
+    "grad of jit of vmap": lambda f: bz.grad(bz.jit(lambda x: bz.vmap(f)(x).sum())),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_tracebacks_of_transformed_functions_hide_braze(name: str) -> None:
+    def wrong(x: object) -> object:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError) as caught:
+        TRANSFORMED[name](wrong)(bz.numpy.ones(3))
+    assert set(frames(caught.value)) == {"test_errors.py"}
+
+
 def test_foreign_exceptions_pass_through_with_the_users_frames() -> None:
     @bz.jit
     def f(x: object) -> object:

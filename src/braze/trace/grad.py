@@ -151,8 +151,9 @@ def grad(
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        with core.user_line():
+            value, found = both(*args, **kwargs)
+            return (found, value[1]) if has_aux else found
 
     return gradient
 
@@ -278,23 +279,24 @@ def jacfwd(
 
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_leaves, leaves, in_tree = _of_chosen(f, argnums, args, kwargs)
-        _check_real(leaves, "jacfwd")
-        types = [typeof(leaf) for leaf in leaves]
+        with core.user_line():
+            of_leaves, leaves, in_tree = _of_chosen(f, argnums, args, kwargs)
+            _check_real(leaves, "jacfwd")
+            types = [typeof(leaf) for leaf in leaves]
 
-        def push(*tangents: Any) -> Any:
-            return jvp(of_leaves, leaves, tangents, has_aux=has_aux)
+            def push(*tangents: Any) -> Any:
+                return jvp(of_leaves, leaves, tangents, has_aux=has_aux)
 
-        out_axes = (None, -1, None) if has_aux else (None, -1)
-        value, tangent, *aux = vmap(push, out_axes=out_axes)(*_basis(types))
-        columns, out_tree = tree.flatten(tangent)
-        rows = []
-        for out, column in zip(tree.leaves(value), columns):
-            sizes = typeof(out).shape
-            blocks = zip(_cut(column, types, len(sizes)), types)
-            rows.append(in_tree.unflatten([_reshape(block, sizes + t.shape) for block, t in blocks]))
-        result = out_tree.unflatten(rows)
-        return (result, aux[0]) if has_aux else result
+            out_axes = (None, -1, None) if has_aux else (None, -1)
+            value, tangent, *aux = vmap(push, out_axes=out_axes)(*_basis(types))
+            columns, out_tree = tree.flatten(tangent)
+            rows = []
+            for out, column in zip(tree.leaves(value), columns):
+                sizes = typeof(out).shape
+                blocks = zip(_cut(column, types, len(sizes)), types)
+                rows.append(in_tree.unflatten([_reshape(block, sizes + t.shape) for block, t in blocks]))
+            result = out_tree.unflatten(rows)
+            return (result, aux[0]) if has_aux else result
 
     return jacobian
 
@@ -306,21 +308,22 @@ def jacrev(
 
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_leaves, leaves, in_tree = _of_chosen(f, argnums, args, kwargs)
-        _check_real(leaves, "jacrev")
-        value, pull_back, *aux = vjp(of_leaves, *leaves, has_aux=has_aux)
-        outs, out_tree = tree.flatten(value)
-        _check_real(outs, "jacrev")
-        types = [typeof(out) for out in outs]
-        pulled = vmap(lambda *cts: pull_back(out_tree.unflatten(cts)))(*_basis(types))
-        columns = []
-        for leaf, stacked in zip(leaves, pulled):
-            sizes = typeof(leaf).shape
-            columns.append(
-                [_reshape(block, t.shape + sizes) for block, t in zip(_cut(stacked, types, 0), types)]
-            )
-        result = out_tree.unflatten([in_tree.unflatten(list(row)) for row in zip(*columns)])
-        return (result, aux[0]) if has_aux else result
+        with core.user_line():
+            of_leaves, leaves, in_tree = _of_chosen(f, argnums, args, kwargs)
+            _check_real(leaves, "jacrev")
+            value, pull_back, *aux = vjp(of_leaves, *leaves, has_aux=has_aux)
+            outs, out_tree = tree.flatten(value)
+            _check_real(outs, "jacrev")
+            types = [typeof(out) for out in outs]
+            pulled = vmap(lambda *cts: pull_back(out_tree.unflatten(cts)))(*_basis(types))
+            columns = []
+            for leaf, stacked in zip(leaves, pulled):
+                sizes = typeof(leaf).shape
+                columns.append(
+                    [_reshape(block, t.shape + sizes) for block, t in zip(_cut(stacked, types, 0), types)]
+                )
+            result = out_tree.unflatten([in_tree.unflatten(list(row)) for row in zip(*columns)])
+            return (result, aux[0]) if has_aux else result
 
     return jacobian
 

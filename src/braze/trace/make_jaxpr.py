@@ -77,10 +77,11 @@ def make_jaxpr(
 
     @functools.wraps(f)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        closed, out_tree = _trace(f, args, kwargs, static)
-        if not return_shape:
-            return closed
-        return closed, out_tree.unflatten([_struct(t) for t in closed.out_avals])
+        with core.user_line():
+            closed, out_tree = _trace(f, args, kwargs, static)
+            if not return_shape:
+                return closed
+            return closed, out_tree.unflatten([_struct(t) for t in closed.out_avals])
 
     return traced
 
@@ -91,7 +92,8 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> eval_shape(lambda x: (x, x), ShapeDtypeStruct((3,), "float32"))[0]
     ShapeDtypeStruct(shape=(3,), dtype=float32)
     """
-    closed, out_tree = _trace(f, args, kwargs, ())
+    with core.user_line():
+        closed, out_tree = _trace(f, args, kwargs, ())
     return out_tree.unflatten([_struct(t) for t in closed.out_avals])
 
 
@@ -122,10 +124,7 @@ def _trace(
         return keep + every[position:]
 
     name = getattr(f, "__name__", type(f).__name__)
-    with core.user_line():
-        return trace_to_jaxpr(
-            call, [typeof(leaf) for leaf in leaves], in_tree=in_tree, name=name, names=names
-        )
+    return trace_to_jaxpr(call, [typeof(leaf) for leaf in leaves], in_tree=in_tree, name=name, names=names)
 
 
 def _struct(t: TensorType) -> ShapeDtypeStruct:
