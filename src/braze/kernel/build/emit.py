@@ -190,8 +190,9 @@ class Emitter(Builder):
             if found is not None:
                 return found
         if opcode == "div" and self._divides_by_invariant(*operands):
+            x, y = operands
             divide = super().compute
-            return divide_by_uniform(self, *operands, lambda: divide("div", *operands))
+            return divide_by_uniform(self, x, y, lambda: divide("div", x, y))
         result = super().compute(opcode, *operands, dtype=dtype)
         if type(result) is Value:
             self._memos[self._depths[result]][key] = result
@@ -465,7 +466,9 @@ class Emitter(Builder):
                     values.append(found)
             if missing:
                 # Reductions first: their sweeps fill the scratch rows that the other operands are read from.
-                work.extend(sorted(reversed(missing), key=lambda at: at[0].level))
+                missing.reverse()
+                missing.sort(key=lambda at: at[0].level)
+                work.extend(missing)
                 continue
             work.pop()
             known = self._evaluate(at[0], at[1], values)

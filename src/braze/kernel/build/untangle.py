@@ -15,6 +15,7 @@ from braze.kernel.build.graph import Graph
 from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
 from braze.ops.table import Family, IndexMap
 from braze.target import Target
+from braze.types import TensorType
 
 MOST_COPIES = 256
 """Instructions that may be computed again before each becomes its own launch."""
@@ -131,7 +132,7 @@ def _one_by_one(region: Region, name: str, target: Target, build: Build) -> Buil
     places: dict[Value, BufferName] = {p: ("operand", k) for k, p in enumerate(region.parameters)}
     for k, value in enumerate(region.results):
         places.setdefault(value, ("result", k))
-    temporaries = []
+    temporaries: list[TensorType] = []
     launches: list[BuiltLaunch] = []
     for number, instruction in enumerate(region.instructions):
         for value in instruction.results:
