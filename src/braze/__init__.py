@@ -13,7 +13,7 @@ from braze import api, debug, hlo, lax, numpy, tree, tree_util
 from braze import stages as _stages
 from braze.api import *  # noqa: F403
 
-hlo.compile = _stages.compile_hlo  # type: ignore[attr-defined]
+hlo.compile = _stages.compile_hlo
 
 __version__ = "0.1.0"
 __all__ = ["debug", "hlo", "lax", "numpy", "tree", "tree_util"]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from braze.hlo.ir import Module as Module
 from braze.hlo.parse import parse as parse  # the function hides the submodule of its name, on purpose
 
-__all__ = ["Module", "parse"]
+compile: Callable[..., Any]
+"""`stages.compile_hlo`, bound by `braze` itself, since stages are of higher rank."""
+
+__all__ = ["Module", "compile", "parse"]

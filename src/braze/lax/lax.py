@@ -188,7 +188,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The same bits as another dtype of equal width."""
-    return bind(elementwise.bitcast_convert_type, operand, new_dtype=dtypes.canonical(new_dtype))
+    return bind(elementwise.bitcast_convert_type, operand, dtype=dtypes.canonical(new_dtype))
 
 
 def stop_gradient(x: Any) -> Any:
