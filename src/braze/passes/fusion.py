@@ -94,16 +94,42 @@ def _fused_region(
     region: Region, outer: dict[Value, Value], target: Target, decisions: list[Decision]
 ) -> Region:
     """A region with fusions; `outer` maps the values it captures."""
-    plan = _Plan(region, target, decisions)
-    plan.run()
+    plan, units = _planned(region, target, decisions)
     values = dict(outer)
     made: list[Instruction] = []
-    for unit in plan.order():
+    for unit in units:
         if isinstance(unit, Cluster):
             made.append(_fusion_of(unit, region, plan, values))
         elif not plan.is_absorbed(unit):
             made.append(_outside(unit, values, target, decisions))
     return Region(region.parameters, made, [values.get(v, v) for v in region.results])
+
+
+class _CircleError(Exception):
+    """Kernels that need each other's results: the plan cannot be put in order."""
+
+
+def _planned(
+    region: Region, target: Target, decisions: list[Decision]
+) -> tuple[_Plan, list[Cluster | Instruction]]:
+    """The kernels of a region, in order.
+
+    Whether two kernels need each other is asked before they share a value or are put together, but by a search
+    with a budget and over what is placed so far; the order tells for certain. Where it finds a circle, the
+    region is planned again with kernels of one result each: those follow their last instruction, and
+    instructions stand in order.
+    """
+    for sharing in (True, False):
+        found: list[Decision] = []
+        plan = _Plan(region, target, found, sharing)
+        try:
+            plan.run()
+            units = list(plan.order())
+        except _CircleError:
+            continue
+        decisions.extend(found)
+        return plan, units
+    raise AssertionError("kernels of one result each are always in order")
 
 
 def _outside(
@@ -242,9 +268,10 @@ def _captured(instruction: Instruction) -> list[Value]:
 class _Plan:
     """Clusters of one region."""
 
-    def __init__(self, region: Region, target: Target, decisions: list[Decision]) -> None:
+    def __init__(self, region: Region, target: Target, decisions: list[Decision], sharing: bool) -> None:
         self.region = region
         self.target = target
+        self.sharing = sharing
         self.decisions = decisions
         self.instructions = region.instructions
         self.position: dict[Value, int] = {}
@@ -271,10 +298,11 @@ class _Plan:
             if is_computed(self.instructions[p]):
                 self._place(p)
             self._link(p)
-        self._share_inputs()
-        self._drop_merged()
-        self._put_together()
-        self._drop_merged()
+        if self.sharing:
+            self._share_inputs()
+            self._drop_merged()
+            self._put_together()
+            self._drop_merged()
 
     def _drop_merged(self) -> None:
         self.all = [c for c in self.all if c not in self.merged]
@@ -302,7 +330,10 @@ class _Plan:
             return
         if not outside and not leaves and self._copy_into(p, homes):
             return
-        self._share(p, homes, users)
+        if self.sharing:
+            self._share(p, homes, users)
+        else:
+            self._begin(p)
 
     def _uses(self, values: Sequence[Value], home: Cluster) -> list[tuple[Instruction, int]]:
         """Members of a cluster that read one of the values, and as which operand."""
@@ -505,7 +536,8 @@ class _Plan:
                 if not waiting[later]:
                     number = later if isinstance(later, int) else later.number
                     heapq.heappush(ready, (_rank(later), number, later))
-        assert done == len(units), "kernels need each other in a circle"
+        if done != len(units):
+            raise _CircleError
 
     def _needs(
         self, unit: Cluster | int, owner: dict[Value, Cluster | int], makers: dict[int, Cluster | int]
