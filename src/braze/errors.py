@@ -137,59 +137,145 @@ def _rebuild(cls: type[BrazeError], message: str, values: str | None, hint: str 
 
 
 class ShapeError(BrazeError, TypeError, ValueError):
-    """Shapes, axes or sizes that do not fit an operation."""
+    """Shapes, axes or sizes that do not fit an operation.
+
+    >>> import braze.numpy as bnp
+    >>> bnp.ones(3) + bnp.ones(4)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ShapeError: …
+    """
 
 
 class DTypeError(BrazeError, TypeError):
-    """A dtype that an operation does not take, or dtypes that do not fit each other."""
+    """A dtype that an operation does not take, or dtypes that do not fit each other.
+
+    >>> import numpy, braze.lax
+    >>> braze.lax.add(numpy.float32(1), numpy.float64(2))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    DTypeError: …
+    """
 
 
 class ArgumentError(BrazeError, TypeError, ValueError):
-    """An argument of the wrong kind or value: an unknown option, an unhashable static, a bad pytree."""
+    """An argument of the wrong kind or value: an unknown option, an unhashable static, a bad pytree.
+
+    >>> import braze
+    >>> braze.jit(lambda x, n: x, static_argnums=1)(1.0, [2])  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ArgumentError: …
+    """
 
 
 class OutOfBoundsError(BrazeError, IndexError):
-    """A static index outside the array."""
+    """A static index outside the array.
+
+    >>> import braze.numpy as bnp
+    >>> bnp.ones(3)[3]  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    OutOfBoundsError: …
+    """
 
 
 class ConcretizationError(BrazeError, TypeError):
-    """Python asked a tracer for a value that does not exist until the compiled program runs."""
+    """Python asked a tracer for a value that does not exist until the compiled program runs.
+
+    >>> import braze
+    >>> braze.jit(lambda x: 1 if x > 0 else 2)(1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ConcretizationError: …
+    """
 
 
 class LeakedTracerError(BrazeError, RuntimeError):
-    """A tracer outlived the function in which it was made."""
+    """A tracer outlived the function in which it was made.
+
+    >>> import braze; kept = []; f = braze.jit(lambda x: kept.append(x))
+    >>> f(1.0); kept[0] + 1  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    LeakedTracerError: …
+    """
 
 
 class DeletedArrayError(BrazeError, RuntimeError, ValueError):
-    """An array whose memory was donated or deleted was used again."""
+    """An array whose memory was donated or deleted was used again.
+
+    >>> import braze, braze.numpy as bnp; x = bnp.ones(3)
+    >>> braze.jit(lambda x: x + 1, donate_argnums=0)(x) + x  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    DeletedArrayError: …
+    """
 
 
 class IntegerOverflowError(BrazeError, OverflowError):
-    """A Python int does not fit the dtype it is to become."""
+    """A Python int does not fit the dtype it is to become.
+
+    >>> import braze.numpy as bnp
+    >>> bnp.array(2**40)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    IntegerOverflowError: …
+    """
 
 
 class AllocationError(BrazeError, MemoryError):
-    """Memory for an array or a temporary could not be had; the message names the bytes wanted."""
+    """Memory for an array or a temporary could not be had; the message names the bytes wanted.
+
+    >>> import braze.numpy as bnp
+    >>> bnp.zeros(1 << 50)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    AllocationError: …
+    """
 
 
 class DifferentiationError(BrazeError, TypeError, NotImplementedError):
-    """A derivative was asked for that is not defined or not available, with the reason."""
+    """A derivative was asked for that is not defined or not available, with the reason.
+
+    >>> import braze, braze.numpy as bnp
+    >>> braze.grad(lambda x: x * 2)(bnp.ones(3))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    DifferentiationError: …
+    """
 
 
 class UnsupportedError(BrazeError, NotImplementedError):
-    """A legal program that this target or this version does not take, with the way out."""
+    """A legal program that this target or this version does not take, with the way out.
+
+    >>> import braze.numpy as bnp
+    >>> bnp.ones(3) ** 0.5  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    UnsupportedError: …
+    """
 
 
 class ParseError(BrazeError, ValueError):
-    """Text of an IR that cannot be read; names line and column."""
+    """Text of an IR that cannot be read; names line and column.
+
+    >>> import braze
+    >>> braze.hlo.parse("func.func @main(")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ParseError: …
+    """
 
 
 class VerificationError(BrazeError, ValueError):
-    """An IR that breaks its rules; lists every fault under the offending line."""
+    """An IR that breaks its rules; lists every fault under the offending line.
+
+    >>> import braze
+    >>> reshape = "stablehlo.reshape %x : (tensor<3xf32>) -> tensor<4xf32>"
+    >>> text = f"func.func @main(%x: tensor<3xf32>) -> tensor<4xf32> {{ %0 = {reshape} return %0 : tensor<4xf32> }}"
+    >>> braze.hlo.compile(text)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    VerificationError: …
+    """
 
 
 class ConfigError(BrazeError, ValueError):
-    """An unknown knob or a value that the knob does not take."""
+    """An unknown knob or a value that the knob does not take.
+
+    >>> import braze
+    >>> braze.config(colour=1).__enter__()  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ConfigError: …
+    """
 
 
 class InternalError(Exception):
