@@ -239,6 +239,28 @@ def test_methods():
     assert float(Layer.double(2.0)) == float(two.double(2.0)) == 4.0
 
 
+def test_callables_that_are_no_functions(target):
+    import functools
+
+    class Affine:
+        def __call__(self, x, b=1.0):
+            return x * 2 + b
+
+    assert float(bz.jit(functools.partial(lambda a, b: a - b, 5.0))(2.0)) == 3.0
+    assert float(bz.jit(Affine())(2.0, b=3.0)) == 7.0
+    assert float(bz.jit(bnp.sin)(0.0)) == 0.0
+    with pytest.raises(bz.ArgumentError, match="static_argnums=7 names no parameter; partial has 1"):
+        bz.jit(functools.partial(lambda a, b: a - b, 5.0), static_argnums=7)
+
+
+def test_a_function_that_calls_its_jit(target):
+    def count(x, depth):
+        return x if depth == 0 else jitted(x + 1, depth - 1)
+
+    jitted = bz.jit(count, static_argnums=1)
+    assert float(jitted(0.0, 5)) == 5.0
+
+
 def test_numpy_inputs_keep_their_dtype(target):
     f = bz.jit(lambda x: x + 1)
     for dtype in (np.float32, np.float64, np.int32, np.int64):

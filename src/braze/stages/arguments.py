@@ -151,7 +151,7 @@ def dynamic_names(
     return names
 
 
-def completed(function: Callable[..., Any], options: Options) -> Options:
+def completed(function: Callable[..., Any], title: str, options: Options) -> Options:
     """Options with numbers for names and names for numbers, as far as the signature tells.
 
     Raises: ArgumentError for names that are no parameters.
@@ -172,14 +172,14 @@ def completed(function: Callable[..., Any], options: Options) -> Options:
         for n in numbers:
             if count is not None and not -count <= n < count:
                 raise ArgumentError(
-                    f"jit: {what}_argnums={n} names no parameter; {function.__name__} has {count} positional ones."
+                    f"jit: {what}_argnums={n} names no parameter; {title} has {count} positional ones."
                 )
             found_numbers.add(n % count if count is not None else n)
         found_names = set(names)
         for name in found_names:
             if name not in keyword and name not in positional and not anything:
                 raise ArgumentError(
-                    f"jit: {what}_argnames={name!r} names no parameter of {function.__name__}.",
+                    f"jit: {what}_argnames={name!r} names no parameter of {title}.",
                     hint=f"parameters: {', '.join(p.name for p in parameters)}.",
                 )
         numbers_of_names = {positional.index(n) for n in found_names if n in positional}

@@ -44,7 +44,7 @@ class Wrapped:
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.function = function
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        self.options = completed(function, options)
+        self.options = completed(function, self.name, options)
         self.callable: Any = None
         self._traces: OrderedDict[Any, Traced] = OrderedDict()
         self._told: list[Parts] = []
