@@ -483,3 +483,28 @@ def exception_in_a_callback():
         raise ValueError(f"x is {x}")
 
     bz.jit(lambda x: bz.debug.callback(refuse, x))(1.0)
+
+
+@program
+def out_is_given():
+    bnp.sum(bnp.ones(3), out=bnp.zeros(()))
+
+
+@program
+def len_of_a_scalar():
+    len(bnp.ones(()))
+
+
+@program
+def exponent_of_power():
+    bnp.ones(3) ** 0.5
+
+
+@program
+def sizes_of_stack():
+    bnp.stack([bnp.ones(2), bnp.ones(3)])
+
+
+@program
+def memory_of_results_in_jit():
+    bz.jit(lambda x: bnp.broadcast_to(x, (1 << 24, 1 << 24)))(1.0)

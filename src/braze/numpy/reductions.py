@@ -23,7 +23,7 @@ Array = Any
 ArrayLike = Any
 Axis = int | tuple[int, ...] | None
 
-_STATIC = ("axis", "dtype", "out", "keepdims", "ddof", "correction", "promote_integers")
+_STATIC = ("axis", "dtype", "keepdims", "ddof", "correction", "promote_integers")
 
 
 def _keep(result: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
