@@ -36,6 +36,8 @@ class Plan:
         self.results: tuple[TensorType, ...] = tuple(lowered.traced.closed.out_avals)
         self.out_tree = lowered.out_tree
         self.donated = lowered.traced.donated
+        self.recognisable = True
+        """Whether the dispatcher may know the containers of the arguments; it knows no registered ones."""
 
     @property
     def parameter_of(self) -> dict[int, int]:
@@ -115,7 +117,7 @@ def _readable(leaf: Any) -> Any:
 def install(function: Any, compiled: Compiled, signature: Signature) -> None:
     """Add an entry for calls like this one, where the dispatcher can recognise them."""
     executable = compiled.executable
-    if executable.program is None or knobs.get("check"):
+    if executable.program is None or knobs.get("check") or not compiled.plan.recognisable:
         return
     statics: dict[int | str, Any] = dict(signature.statics)
     keywords = tuple(signature.kwargs)
@@ -136,7 +138,8 @@ def install(function: Any, compiled: Compiled, signature: Signature) -> None:
             if test is None:
                 return
             leaves.append(test)
-    if dispatch.can_enter(tuple(structures)):
+    compiled.plan.recognisable = dispatch.can_enter(tuple(structures))
+    if compiled.plan.recognisable:
         dispatch.add_entry(function, compiled.plan.entry(leaves, tuple(structures), keywords))
 
 
