@@ -561,8 +561,8 @@ def _concatenate_kernel(b: Any, index: Any, *operands: Any, dimension: int) -> A
         element = x.at(tuple(at))
         value = element if value is None else b.select(b.ge(i, offset), element, value)
         offset += n
-    assert value is not None, "a result without elements has no lanes"
-    return value
+    # Without elements no lane runs this, but a reduction over the result still writes it down.
+    return operands[0].at(tuple(index)) if value is None else value
 
 
 def _concatenate_samples() -> list[Sample]:
