@@ -94,42 +94,16 @@ def _fused_region(
     region: Region, outer: dict[Value, Value], target: Target, decisions: list[Decision]
 ) -> Region:
     """A region with fusions; `outer` maps the values it captures."""
-    plan, units = _planned(region, target, decisions)
+    plan = _Plan(region, target, decisions)
+    plan.run()
     values = dict(outer)
     made: list[Instruction] = []
-    for unit in units:
+    for unit in plan.order():
         if isinstance(unit, Cluster):
             made.append(_fusion_of(unit, region, plan, values))
         elif not plan.is_absorbed(unit):
             made.append(_outside(unit, values, target, decisions))
     return Region(region.parameters, made, [values.get(v, v) for v in region.results])
-
-
-class _CircleError(Exception):
-    """Kernels that need each other's results: the plan cannot be put in order."""
-
-
-def _planned(
-    region: Region, target: Target, decisions: list[Decision]
-) -> tuple[_Plan, list[Cluster | Instruction]]:
-    """The kernels of a region, in order.
-
-    Whether two kernels need each other is asked before they share a value or are put together, but by a search
-    with a budget and over what is placed so far; the order tells for certain. Where it finds a circle, the
-    region is planned again with kernels of one result each: those follow their last instruction, and
-    instructions stand in order.
-    """
-    for sharing in (True, False):
-        found: list[Decision] = []
-        plan = _Plan(region, target, found, sharing)
-        try:
-            plan.run()
-            units = list(plan.order())
-        except _CircleError:
-            continue
-        decisions.extend(found)
-        return plan, units
-    raise AssertionError("kernels of one result each are always in order")
 
 
 def _outside(
@@ -268,10 +242,9 @@ def _captured(instruction: Instruction) -> list[Value]:
 class _Plan:
     """Clusters of one region."""
 
-    def __init__(self, region: Region, target: Target, decisions: list[Decision], sharing: bool) -> None:
+    def __init__(self, region: Region, target: Target, decisions: list[Decision]) -> None:
         self.region = region
         self.target = target
-        self.sharing = sharing
         self.decisions = decisions
         self.instructions = region.instructions
         self.position: dict[Value, int] = {}
@@ -282,6 +255,7 @@ class _Plan:
         self.counted: dict[Instruction, int] = {}
         self.merged: dict[Cluster | int, Cluster] = {}
         self.before: dict[Cluster | int, set[Cluster | int]] = {}
+        self.next_effect: int | None = None
         self.operands = [
             _captured(i) if i.regions and i.op.hlo in ("while", "case") else i.operands
             for i in self.instructions
@@ -298,11 +272,10 @@ class _Plan:
             if is_computed(self.instructions[p]):
                 self._place(p)
             self._link(p)
-        if self.sharing:
-            self._share_inputs()
-            self._drop_merged()
-            self._put_together()
-            self._drop_merged()
+        self._share_inputs()
+        self._drop_merged()
+        self._put_together()
+        self._drop_merged()
 
     def _drop_merged(self) -> None:
         self.all = [c for c in self.all if c not in self.merged]
@@ -330,10 +303,7 @@ class _Plan:
             return
         if not outside and not leaves and self._copy_into(p, homes):
             return
-        if self.sharing:
-            self._share(p, homes, users)
-        else:
-            self._begin(p)
+        self._share(p, homes, users)
 
     def _uses(self, values: Sequence[Value], home: Cluster) -> list[tuple[Instruction, int]]:
         """Members of a cluster that read one of the values, and as which operand."""
@@ -469,7 +439,7 @@ class _Plan:
     # Order ----------------------------------------------------------------------------------------
 
     def _reaches(self, start: Cluster | int, home: Cluster) -> bool:
-        """Whether results of a kernel or instruction flow into another kernel; yes if it takes long to tell.
+        """Whether a kernel or instruction must run before another kernel; yes if it takes long to tell.
 
         It walks upwards from `home` over what is placed already. That is everything behind the instruction
         at hand, of which an early kernel needs little.
@@ -495,12 +465,16 @@ class _Plan:
         return unit
 
     def _link(self, p: int) -> None:
-        """Record that the users of a placed instruction come after it."""
+        """Record what comes after a placed instruction: its users, and after an effect the next effect."""
         makers = self._units(p)
         for u in {u for r in self.instructions[p].results for u in self.users.get(r, ())}:
             for unit in self._units(u):
                 if unit not in makers:
                     self.before.setdefault(unit, set()).update(makers)
+        if self.instructions[p].has_effects:
+            if self.next_effect is not None:
+                self.before.setdefault(self.next_effect, set()).add(p)
+            self.next_effect = p
 
     def _units(self, p: int) -> Sequence[Cluster | int]:
         """The kernels that compute an instruction, or the instruction where it is outside of them."""
@@ -536,8 +510,7 @@ class _Plan:
                 if not waiting[later]:
                     number = later if isinstance(later, int) else later.number
                     heapq.heappush(ready, (_rank(later), number, later))
-        if done != len(units):
-            raise _CircleError
+        assert done == len(units), "kernels need each other in a circle"
 
     def _needs(
         self, unit: Cluster | int, owner: dict[Value, Cluster | int], makers: dict[int, Cluster | int]
@@ -558,10 +531,11 @@ class _Plan:
         """Merge small kernels at the same level, which cannot need each other."""
         levels: dict[Cluster | int, int] = {}
         groups: dict[int, list[Cluster]] = {}
+        effects = 0
         for unit in self.order():
             key: Cluster | int = unit if isinstance(unit, Cluster) else self.place_of[unit]
             members = key.members if isinstance(key, Cluster) else (key,)
-            level = 0
+            level = effects if isinstance(unit, Instruction) and unit.has_effects else 0
             for m in members:
                 for v in self.operands[m]:
                     p = self.position.get(v)
@@ -571,6 +545,8 @@ class _Plan:
                         if maker is not key and (not isinstance(maker, Cluster) or v in maker.results):
                             level = max(level, levels[maker] + 1)
             levels[key] = level
+            if isinstance(unit, Instruction) and unit.has_effects:
+                effects = level + 1
             if isinstance(key, Cluster) and self._is_small(key):
                 groups.setdefault(level, []).append(key)
         for group in groups.values():

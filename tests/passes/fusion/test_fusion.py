@@ -18,11 +18,13 @@ from tests.kernel.build.fusions import (
     softmax,
     variance,
 )
+from tests.passes.random_modules import Generator
+from tests.rules.values import arguments
 
 from braze.dtypes import F32, I32
 from braze.errors import Source
 from braze.hlo.evaluate import evaluate
-from braze.hlo.ir import Function, Instruction, Module, Region, Value, walk
+from braze.hlo.ir import Builder, Function, Instruction, Module, Region, Value, walk
 from braze.hlo.verify import verify
 from braze.kernel.build import build
 from braze.ops.table import HLO_OPS
@@ -269,3 +271,46 @@ def test_long_chains_need_no_recursion_and_linear_time():
         verify(after)
         assert all(len(f.regions[0].instructions) <= 601 for f in fusions(after))
     assert times[1] < 20 * times[0], f"{times} s for 1,000 and 4,000 operations"
+
+
+# Effects ------------------------------------------------------------------------------------------
+
+
+def _effect(b: Builder, x: Value, log: list[float]) -> Value:
+    def callback(value: np.ndarray) -> list[np.ndarray]:
+        log.append(float(value.sum()))
+        return [value + np.float32(1)]
+
+    attrs = {"call_target_name": "braze_callback", "has_side_effect": True, "backend_config": ""}
+    return b.emit_many(HLO_OPS["custom_call"], x, callback=callback, result_types=(x.type,), **attrs)[0]
+
+
+@pytest.mark.parametrize("size", [8, 30_000], ids=["small", "large"])
+def test_kernels_on_both_sides_of_effects_stay_apart(size):
+    """The first kernel feeds one effect, the next effect feeds the second: they share an input, no launch."""
+    log: list[float] = []
+    x = Value(f32(size))
+    b = Builder()
+    early = b.emit(HLO_OPS["sine"], x)
+    first = _effect(b, early, log)
+    second = _effect(b, b.constant(np.ones(size), F32), log)
+    late = b.emit(HLO_OPS["add"], b.emit(HLO_OPS["sine"], second), x)
+    both = b.emit(HLO_OPS["multiply"], late, early)
+    module = Module({"main": Function("main", Region((x,), b.instructions, (late, both, first)))})
+    after = fused(module)
+    assert log[:2] == log[2:]
+    assert len(fusions(after)) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_modules_keep_results_and_effects(seed):
+    log: list[object] = []
+    module = Generator(seed, log).module()
+    args = arguments(module, np.random.default_rng(seed))
+    expected, expected_log = evaluate(module, args), list(log)
+    log.clear()
+    after = fusion(module, target=host())
+    verify(after)
+    for x, y in zip(evaluate(after, args), expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert log == expected_log
