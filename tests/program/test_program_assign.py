@@ -272,6 +272,6 @@ def test_records_name_kernels_and_bytes() -> None:
     assert found.temp_size_in_bytes == 128
     assert [(r.name, r.ops, r.grid, r.bytes_written) for r in kernel_records(program)] == [
         ("compare", ("compare",), 1, 1),
-        ("negate", ("neg",), 1, 32),
+        ("negate", ("negate",), 1, 32),
         ("add", ("add",), 1, 4),
     ]

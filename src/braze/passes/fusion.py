@@ -101,9 +101,16 @@ def _fused_region(
     for unit in plan.order():
         if isinstance(unit, Cluster):
             made.append(_fusion_of(unit, region, plan, values))
-        elif not plan.is_absorbed(unit):
+        else:
             made.append(_outside(unit, values, target, decisions))
-    return Region(region.parameters, made, [values.get(v, v) for v in region.results])
+    results = [values.get(v, v) for v in region.results]
+    return Region(region.parameters, _without_immediates(made, results), results)
+
+
+def _without_immediates(instructions: list[Instruction], results: Sequence[Value]) -> list[Instruction]:
+    """What is left without the constants that kernels, here or in nested regions, have as immediates."""
+    needed = {*results, *[v for i in instructions for v in _read_by(i)]}
+    return [i for i in instructions if i.op.hlo != "constant" or i.result in needed]
 
 
 def _outside(
@@ -221,8 +228,10 @@ def _renames_units(reshape: Instruction) -> bool:
     return [n for n in old if n != 1] == [n for n in new if n != 1]
 
 
-def _captured(instruction: Instruction) -> list[Value]:
+def _read_by(instruction: Instruction) -> Sequence[Value]:
     """Operands, and the values that its regions take from around it."""
+    if not instruction.regions or instruction.op.hlo not in ("while", "case"):
+        return instruction.operands
     found = list(instruction.operands)
     work = list(instruction.regions)
     defined: set[Value] = set()
@@ -256,10 +265,7 @@ class _Plan:
         self.merged: dict[Cluster | int, Cluster] = {}
         self.before: dict[Cluster | int, set[Cluster | int]] = {}
         self.next_effect: int | None = None
-        self.operands = [
-            _captured(i) if i.regions and i.op.hlo in ("while", "case") else i.operands
-            for i in self.instructions
-        ]
+        self.operands = [_read_by(i) for i in self.instructions]
         self.place_of = {instruction: p for p, instruction in enumerate(self.instructions)}
         for p, instruction in enumerate(self.instructions):
             for result in instruction.results:
@@ -426,15 +432,6 @@ class _Plan:
         cluster = begin(len(self.all), instruction, p, self.counted)
         self.all.append(cluster)
         self.clusters[p] = [cluster]
-
-    def is_absorbed(self, instruction: Instruction) -> bool:
-        """Whether it is a constant of one value that kernels alone use: each has it as an immediate."""
-        return (
-            instruction.op.hlo == "constant"
-            and is_splat(instruction)
-            and instruction.result not in self.returned
-            and all(u in self.clusters for u in self.users.get(instruction.result, ()))
-        )
 
     # Order ----------------------------------------------------------------------------------------
 

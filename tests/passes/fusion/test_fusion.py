@@ -314,3 +314,33 @@ def test_random_modules_keep_results_and_effects(seed):
     for x, y in zip(evaluate(after, args), expected, strict=True):
         np.testing.assert_array_equal(x, y)
     assert log == expected_log
+
+
+def test_constants_that_kernels_have_as_immediates_leave_the_program():
+    zero, i, x = Value(TensorType((), I32)), Value(TensorType((), I32)), Value(f32(8))
+    b = Builder()
+    half = b.constant(np.full(8, 0.5), F32)
+    condition = Builder()
+    less = condition.emit(
+        HLO_OPS["compare"], i, condition.constant(3, I32), comparison_direction="LT", compare_type="SIGNED"
+    )
+    body, j, y = Builder(), Value(i.type), Value(x.type)
+    results = (body.emit(HLO_OPS["add"], j, body.constant(1, I32)), body.emit(HLO_OPS["multiply"], y, half))
+    regions = (
+        Region((i, Value(x.type)), condition.instructions, (less,)),
+        Region((j, y), body.instructions, results),
+    )
+    _, last = b.emit_many(HLO_OPS["while"], zero, x, regions=regions)
+    module = Module({"main": Function("main", Region((zero, x), b.instructions, (last,)))})
+    outside = [
+        i.op.hlo for i in walk(fused(module).main.region) if i.op.hlo in ("constant", "add", "multiply")
+    ]
+    inside = [i.op.hlo for f in fusions(fused(module)) for i in f.regions[0].instructions]
+    assert sorted(outside) == sorted(o for o in inside if o != "compare")
+
+
+def test_records_list_operations_and_no_immediates():
+    g = Graph(f32(8))
+    x = g.parameters[0]
+    (fusion_,) = fusions(fused(g.module(g.add(g.multiply(x, x), g.full(2, (8,))))))
+    assert build(fusion_, "k", host()).launches[0].kernel.ops == ("multiply", "add")

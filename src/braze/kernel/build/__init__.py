@@ -39,7 +39,7 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
     parts = None if aliases else split(region, name, target, build)
     if parts is not None:
         return parts
-    ops = tuple(i.op.title for i in region.instructions)
+    ops = tuple(i.op.hlo or i.op.title for i in region.instructions if not _is_immediate(i))
     tiled = None if aliases else dot_kernel(graph, name, target, ops)
     if tiled is not None:
         return tiled
@@ -55,6 +55,13 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
         for nest in plans:
             grid = schedule.write_nest(nest, schedule.work.blocks if len(plans) == 1 else 1)
     return Built((schedule.finish(grid, ops),), ())
+
+
+def _is_immediate(instruction: Instruction) -> bool:
+    """Whether it is a number, or one number in every element: no operation of the kernel."""
+    return instruction.op.hlo == "constant" or (
+        instruction.op.hlo == "broadcast_in_dim" and instruction.operands[0].type.size == 1
+    )
 
 
 def _region(instruction: Instruction) -> Region:

@@ -50,7 +50,7 @@ def split(region: Region, name: str, target: Target, build: Build) -> Built | No
         return None
     with schedule.emitter.region():
         schedule.write_nest(plans[0], 1)
-    ops = tuple(r.instruction.op.title for r in graph.reductions)
+    ops = tuple(r.instruction.op.hlo or "" for r in graph.reductions)
     first = schedule.finish(schedule.parts, ops)
     types = tuple(
         TensorType((schedule.parts, *r.nodes[0].type.shape), r.nodes[0].dtype) for r in graph.reductions
