@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -187,8 +188,17 @@ def test_references_stay_level_over_callbacks(host: Target) -> None:
     assert abs(after[1] - before[1]) < 50
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a process started in the background of a shell ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # --- signals ------------------------------------------------------------------------------------------
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_long_loop_and_leaves_everything_usable(host: Target) -> None:
     program = programs.count(host)
     used = allocator.heap_info().used
@@ -218,6 +228,7 @@ def test_a_handler_that_returns_does_not_stop_a_loop(host: Target) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_signals_are_left_to_the_main_thread(host: Target) -> None:
     program, outcome = programs.count(host), []
 
