@@ -108,9 +108,7 @@ class _Entry:
         f = _Function(self)
         for step in steps:
             f.step(step)
-        self.module.add_function(
-            name, f.text([f"define internal i32 @{name}({_ARGUMENTS}) {{", "entry:"])
-        )
+        self.module.add_function(name, f.text([f"define internal i32 @{name}({_ARGUMENTS}) {{", "entry:"]))
         return name
 
 
