@@ -88,6 +88,33 @@ def test_f64_is_within_its_bound(name: str) -> None:
     assert worst <= bound, f"{name}: {worst} ulp"
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_f32_next_to_every_zero_of_the_short_reduction(name: str) -> None:
+    function, reference, _, bound, _ = FUNCTIONS[name]
+    at = (np.arange(-19098, 19099) * (np.pi / 2)).astype(np.float32)
+    x = np.concatenate(
+        [(at.view(np.int32) + d).view(np.float32) for d in (-3000, -40, -2, -1, 0, 1, 2, 40, 3000)]
+    )
+    x = x[np.isfinite(x)]
+    found = np.asarray(bz.jit(function)(x))
+    worst = np.max(_ulps(found, reference(x.astype(np.float64))))
+    assert worst <= bound, f"{name}: {worst} ulp"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_f64_next_to_zeros_of_the_short_reduction(name: str) -> None:
+    function, _, exact, _, bound = FUNCTIONS[name]
+    k = np.random.default_rng(3).integers(-1_270_000, 1_270_000, 300)
+    at = np.concatenate([k, np.arange(1, 60)]) * (np.pi / 2)
+    x = np.concatenate([np.nextafter(at, np.inf), at, at * (1 + 1e-12)])
+    found = np.asarray(bz.jit(function)(x))
+    with mpmath.workdps(60):
+        values = [exact(mpmath.mpf(v)) for v in x.tolist()]
+        pairs = zip(found.tolist(), values, strict=True)
+        worst = max(float(abs(mpmath.mpf(y) - v)) / float(np.spacing(abs(float(v)))) for y, v in pairs)
+    assert worst <= bound, f"{name}: {worst} ulp"
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "tanh"])
 def test_the_f64_reference_is_right(name: str) -> None:
     _, reference, exact, _, _ = FUNCTIONS[name]

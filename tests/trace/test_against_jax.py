@@ -107,48 +107,62 @@ PROGRAMS = [loop, backwards, branches, data_branch, called, kinks, nested_loops]
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 
 
-def compare(program, use):
-    agree(use(BRAZE, program(BRAZE)), JAX.jit(lambda: use(JAX, program(JAX)))())
+def compare(program, *uses):
+    def results(w):
+        f = program(w)
+        return [use(w, f) for use in uses]
+
+    agree(results(BRAZE), JAX.jit(lambda: results(JAX))())
 
 
 @each_program
 def test_values_and_forward_derivatives(program):
-    compare(program, lambda w, f: f(A, X, XS))
-    compare(program, lambda w, f: w.jvp(f, (A, X, XS), (X, A, XS)))
-    compare(program, lambda w, f: w.linearize(f, A, X, XS)[1](X, A, XS))
-    compare(program, lambda w, f: w.jvp(lambda a: f(a, X, XS), (A,), (A,)))
-    compare(program, lambda w, f: w.jvp(lambda x: f(A, x, XS), (X,), (A,)))
-    compare(program, lambda w, f: w.jvp(lambda xs: f(A, X, xs), (XS,), (XS,)))
+    compare(
+        program,
+        lambda w, f: f(A, X, XS),
+        lambda w, f: w.jvp(f, (A, X, XS), (X, A, XS)),
+        lambda w, f: w.linearize(f, A, X, XS)[1](X, A, XS),
+        lambda w, f: w.jvp(lambda a: f(a, X, XS), (A,), (A,)),
+        lambda w, f: w.jvp(lambda x: f(A, x, XS), (X,), (A,)),
+        lambda w, f: w.jvp(lambda xs: f(A, X, xs), (XS,), (XS,)),
+    )
 
 
 @each_program
 def test_gradients(program):
-    compare(program, lambda w, f: w.value_and_grad(f, argnums=(0, 1, 2))(A, X, XS))
-    for n in range(3):
-        compare(program, lambda w, f, n=n: w.grad(f, argnums=n)(A, X, XS))
-    compare(program, lambda w, f: w.jit(w.grad(f, argnums=(0, 2)))(A, X, XS))
+    compare(
+        program,
+        lambda w, f: w.value_and_grad(f, argnums=(0, 1, 2))(A, X, XS),
+        lambda w, f: [w.grad(f, argnums=n)(A, X, XS) for n in range(3)],
+        lambda w, f: w.jit(w.grad(f, argnums=(0, 2)))(A, X, XS),
+    )
 
 
 @each_program
-@pytest.mark.parametrize("axes", [(0, 0, 0), (0, None, None), (None, 0, None), (None, None, 0), (0, None, 0)])
-def test_batches_of_gradients(program, axes):
-    args = [batch if a == 0 else one for a, batch, one in zip(axes, (AB, XB, XSB), (A, X, XS))]
-    compare(program, lambda w, f: w.vmap(w.value_and_grad(f, argnums=(0, 1, 2)), in_axes=axes)(*args))
+def test_batches_of_gradients(program):
+    def use(axes):
+        args = [batch if a == 0 else one for a, batch, one in zip(axes, (AB, XB, XSB), (A, X, XS))]
+        return lambda w, f: w.vmap(w.value_and_grad(f, argnums=(0, 1, 2)), in_axes=axes)(*args)
+
+    none = None
+    compare(program, *map(use, [(0, 0, 0), (0, none, none), (none, 0, none), (none, none, 0), (0, none, 0)]))
 
 
 @each_program
 def test_second_derivatives(program):
-    compare(program, lambda w, f: w.hessian(f, argnums=(0, 1))(A, X, XS))
-    compare(program, lambda w, f: w.jacrev(w.jacfwd(f, 2), 2)(A, X, XS))
-    compare(program, lambda w, f: w.grad(w.jit(w.grad(f, argnums=1)), argnums=0)(A, X, XS))
+    compare(
+        program,
+        lambda w, f: w.hessian(f, argnums=(0, 1))(A, X, XS),
+        lambda w, f: w.jacrev(w.jacfwd(f, 2), 2)(A, X, XS),
+        lambda w, f: w.grad(w.jit(w.grad(f, argnums=1)), argnums=0)(A, X, XS),
+    )
 
 
 @each_program
 def test_gradient_of_a_batch(program):
     def use(w, f):
-        return w.jit(w.grad(lambda *t: w.total(w.vmap(f, in_axes=(0, None, 0))(*t)), argnums=(0, 1, 2)))(
-            AB, X, XSB
-        )
+        summed = lambda *t: w.total(w.vmap(f, in_axes=(0, None, 0))(*t))
+        return w.jit(w.grad(summed, argnums=(0, 1, 2)))(AB, X, XSB)
 
     compare(program, use)
 
@@ -162,12 +176,16 @@ def test_while_forward_and_batched():
 
     x, n = np.float32(2.5), np.float32(30)
     xs, ns = np.array([2.5, 1.7, 40], np.float32), np.array([30, 90, 8], np.float32)
-    compare(program, lambda w, f: w.jvp(f, (x, n), (x, n)))
-    compare(program, lambda w, f: w.linearize(f, x, n)[1](x, n))
-    for axes in ((0, 0), (0, None), (None, 0)):
-        args = [xs if axes[0] == 0 else x, ns if axes[1] == 0 else n]
-        compare(program, lambda w, f, axes=axes, args=args: w.vmap(f, in_axes=axes)(*args))
-        compare(program, lambda w, f, axes=axes, args=args: w.vmap(w.jacfwd(f), in_axes=axes)(*args))
+    compare(
+        program,
+        lambda w, f: w.jvp(f, (x, n), (x, n)),
+        lambda w, f: w.linearize(f, x, n)[1](x, n),
+        *[
+            lambda w, f, axes=axes, args=args, derive=derive: w.vmap(derive(w, f), in_axes=axes)(*args)
+            for axes, args in (((0, 0), (xs, ns)), ((0, None), (xs, n)), ((None, 0), (x, ns)))
+            for derive in (lambda w, f: f, lambda w, f: w.jacfwd(f))
+        ],
+    )
 
 
 # Random compositions: a function from f32[3] to f32[] is transformed into another one.

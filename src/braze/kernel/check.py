@@ -42,6 +42,7 @@ from braze.kernel.ir import (
 from braze.kernel.text import print_kernel
 
 REDUCERS = ("add", "mul", "min", "max", "and", "or", "xor")
+LANE_REDUCERS = (*REDUCERS, "min_fast", "max_fast")
 ELEMENTS = tuple(dtype for dtype in ALL if dtype not in COMPLEX)
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")
 
@@ -236,7 +237,7 @@ class _Checker:
 
     def _lane_reduce(self, s: LaneReduce) -> None:
         self.use(s.operand, "the operand")
-        known = s.opcode in REDUCERS
+        known = s.opcode in LANE_REDUCERS
         self.expect(known and takes(s.opcode, s.operand.dtype), "V3",
                     f"no lane_reduce {s.opcode} on {short(s.operand.dtype)}")  # fmt: skip
         self.same(s.result, s.operand)

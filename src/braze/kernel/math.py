@@ -92,13 +92,22 @@ def _horner(b: Builder, x: Operand, coefficients: tuple[float, ...]) -> Operand:
     return result
 
 
+def _nearest(b: Builder, x: Operand, factor: float, form: Format) -> tuple[Operand, Operand]:
+    """The integer next to x·factor, in floating point and as the low bits of an integer.
+
+    Adding 1.5·2**mantissa leaves no bits for fractions; it is right below 2**(mantissa - 1).
+    """
+    large = 1.5 * 2.0**form.mantissa
+    shifted = b.fma(x, factor, large)
+    return b.sub(shifted, large), b.bitcast(shifted, form.integer)
+
+
 def _exp_parts(b: Builder, x: Operand, form: Format) -> tuple[Operand, Operand]:
-    """n and e**r for x = n·ln2 + r, |r| ≤ ln2/2; e**r is 1 + (r + r²·Q(r)), small parts first."""
-    n = b.rint(b.mul(x, LOG2E))
+    """n and e**r for x = n·ln2 + r, |r| ≤ ln2/2; e**r is 1 + r·(1 + r·Q(r))."""
+    n, _ = _nearest(b, x, LOG2E, form)
     r = b.fma(n, -form.ln2[0], x)
     r = b.fma(n, -form.ln2[1], r)
-    tail = b.fma(b.mul(r, r), _horner(b, r, form.polynomial("exp")), r)
-    return n, b.add(tail, 1.0)
+    return n, _horner(b, r, (1.0, 1.0, *form.polynomial("exp")))
 
 
 def exp(b: Builder, x: Operand) -> Operand:
@@ -153,16 +162,16 @@ def _trig_reduced(b: Builder, x: Operand, form: Format) -> tuple[Operand, Operan
     carries its error along, so that a result near zero keeps its relative accuracy.
     """
     first, second, third = form.half_pi
-    n = b.rint(b.mul(x, TWO_OVER_PI))
+    n, quadrant = _nearest(b, x, TWO_OVER_PI, form)
     exact = b.fma(n, -first, x)
     product = b.mul(n, second)
-    product_error = b.fma(n, second, b.neg(product))
+    product_error = b.fma(n, -second, product)
     r = b.sub(exact, product)
-    # Two-sum: the bits that the subtraction lost.
-    back = b.sub(r, exact)
-    lost = b.sub(b.sub(exact, b.sub(r, back)), b.add(product, back))
-    low = b.fma(n, -third, b.sub(lost, product_error))
-    return r, low, b.compute("cast_fast", n, dtype=form.integer)
+    # Fast two-sum: the bits that the subtraction lost, where the product is not the larger one. It is at most
+    # 0.001; r is then as small, and what is lost less than half an ulp of it.
+    lost = b.sub(b.sub(exact, r), product)
+    low = b.fma(n, -third, b.add(lost, product_error))
+    return r, low, quadrant
 
 
 def _sin_cos(b: Builder, x: Operand, shift: int, symbol: str) -> Operand:
@@ -170,8 +179,7 @@ def _sin_cos(b: Builder, x: Operand, shift: int, symbol: str) -> Operand:
     form = FORMATS[x.dtype]
     size = b.abs(x)
     large = b.gt(size, form.trig_limit)
-    inside = b.select(large, 0.0, x)
-    r, low, quadrant = _trig_reduced(b, inside, form)
+    r, low, quadrant = _trig_reduced(b, x, form)
     quadrant = b.add(quadrant, shift)
     z = b.mul(r, r)
     # sin(r + low) = r + (r³·S(z) + low·cos r), cos(r + low) = 1 - z/2 + (z²·C(z) - low·r)

@@ -1,6 +1,7 @@
 """What fusion knows of the kernels to be, and whether an instruction may join one.
 
-A `Cluster` is a set of instructions that become one kernel. Its *axes* are numbers: those of its results
+A `Cluster` is a set of instructions that become one kernel. Its *axes* (parts, where reshapes split or merge
+axes: see `axes`) are numbers: those of its results
 first, then the reduced ones. Every value inside that follows them axis by axis has a tuple of them (-1 for
 axes of size 1); values behind index maps have none. *Rows* are the axes that its reductions keep: a kernel
 runs over them outside and passes over the others once for each reduction and once for the results.
@@ -29,6 +30,7 @@ import numpy as np
 
 from braze.hlo.ir import Instruction, Value
 from braze.ops.table import IndexMap
+from braze.passes.axes import Cuts, adds_or_drops_units
 from braze.target import Target
 
 Axes = tuple[int, ...]
@@ -56,6 +58,7 @@ class Cluster:
         members: positions of the instructions in the region.
         results: values that leave the kernel.
         domain: shape of the first result.
+        cuts: the parts of axes, of the whole region; all axes here are parts.
         counted: vector operations of instructions, shared by all clusters of a region.
         result_axes: the axes of the results.
         axes: per value the axes it follows; None behind index maps.
@@ -65,11 +68,13 @@ class Cluster:
         sizes: length of every axis.
         rows: the axes that its reductions keep, None as long as it has none.
         nesting: per value the index maps and reductions between it and a result.
+        folds: whether a reshape in it splits or merges axes.
         updated: operands that a result overwrites, with the update. Its domain is then the window's.
     """
 
     number: int
     domain: tuple[int, ...]
+    cuts: Cuts
     counted: dict[Instruction, int]
     kind: str = "loop"
     members: list[int] = field(default_factory=list)
@@ -83,6 +88,7 @@ class Cluster:
     nesting: dict[Value, int] = field(default_factory=dict)
     updated: dict[Value, Instruction] = field(default_factory=dict)
     result_axes: frozenset[int] = field(init=False)
+    folds: bool = False
     operations: int = 0
     first: int = 0
     last: int = 0
@@ -149,6 +155,11 @@ def operations_of(instruction: Instruction) -> int:
     return 1 + maps + heavy * TRANSCENDENTAL_OPERATIONS
 
 
+def folds(instruction: Instruction) -> bool:
+    """Whether it is a reshape that splits or merges axes."""
+    return instruction.op.hlo == "reshape" and not adds_or_drops_units(instruction)
+
+
 def is_vector_dot(instruction: Instruction) -> bool:
     """Whether a dot has nothing left on one side, so that it is a product and a sum along rows."""
     if instruction.op.hlo != "dot_general":
@@ -174,21 +185,11 @@ def operand_axes(cluster: Cluster, consumer: Instruction, position: int) -> Axes
         return result
     if result is None or (isinstance(consumer.op.kernel, IndexMap) and name not in _MOVES):
         return None
-    match name:
-        case "broadcast_in_dim":
-            targets = list(consumer.attrs["broadcast_dimensions"])
-        case "transpose":
-            permutation = list(consumer.attrs["permutation"])
-            targets = [permutation.index(i) for i in range(operand.ndim)]
-        case "reshape":
-            wide = [i for i, n in enumerate(consumer.results[0].type.shape) if n != 1]
-            if [n for n in operand.shape if n != 1] != [consumer.results[0].type.shape[i] for i in wide]:
-                return None
-            counted = iter(wide)
-            return tuple(result[next(counted)] if n != 1 else -1 for n in operand.shape)
-        case _:
-            return result
-    return tuple(result[t] if n != 1 else -1 for t, n in zip(targets, operand.shape, strict=True))
+    if name not in _MOVES:
+        return result
+    if name == "reshape" and not cluster.cuts.is_renaming(consumer):
+        return None
+    return tuple(result[t] if t is not None else -1 for t in cluster.cuts.moved(consumer))
 
 
 _MOVES = ("broadcast_in_dim", "transpose", "reshape")
@@ -286,6 +287,8 @@ def _sweep_of(cluster: Cluster, reduction: Instruction) -> int:
 
 
 def _judge_elementwise(cluster: Cluster, producer: Instruction, place: Verdict) -> Verdict:
+    if cluster.kind == "dot" and folds(producer):
+        return Verdict(False, place.rule, "the kernel is a product, whose axes stay whole")
     result = producer.results[0].type
     again = place.factor * _hidden_repeats(cluster, place.axes)
     if cluster.operations_of(producer) >= EXPENSIVE and again > 1 and result.size > 1:
@@ -315,7 +318,12 @@ def _hidden_repeats(cluster: Cluster, axes: Axes | None) -> int:
 def _judge_dot(cluster: Cluster, producer: Instruction, place: Verdict) -> Verdict:
     if cluster.rows is not None or cluster.kind != "loop":
         return Verdict(False, "epilogue", f"the kernel is one of kind {cluster.kind} already")
-    if place.axes != tuple(range(len(cluster.domain))) or producer.results[0].type.shape != cluster.domain:
+    if cluster.folds:
+        return Verdict(False, "epilogue", "the kernel splits or merges axes of the product")
+    if (
+        place.axes != tuple(range(len(cluster.domain)))
+        or cluster.cuts.shape(producer.result) != cluster.domain
+    ):
         return Verdict(False, "epilogue", "the product is not used element by element")
     return Verdict(True, "epilogue", "applied to the product in registers", place.axes, 1, place.sweeps, 1)
 
@@ -361,6 +369,7 @@ def _reduced_sizes(reduction: Instruction) -> list[int]:
 def join(cluster: Cluster, producer: Instruction, position: int, verdict: Verdict) -> None:
     """Make the producer a member, as the verdict says."""
     cluster.members.append(position)
+    cluster.folds = cluster.folds or folds(producer)
     cluster.first = min(cluster.first, position)
     cluster.last = max(cluster.last, position)
     cluster.operations += cluster.operations_of(producer)
@@ -389,9 +398,11 @@ def _open_reduction(cluster: Cluster, reduction: Instruction, verdict: Verdict) 
         cluster.kind = "reduce" if cluster.rows == cluster.result_axes else "row"
     used: set[int] = set()
     shared: dict[int, int] = {}
-    for k, (operand, roles) in enumerate(zip(reduction.operands, _roles(reduction), strict=False)):
+    for k, (operand, roles) in enumerate(
+        zip(reduction.operands, cluster.cuts.roles(reduction), strict=False)
+    ):
         axes = []
-        for size, (role, j) in zip(operand.type.shape, roles, strict=True):
+        for size, (role, j) in zip(cluster.cuts.shape(operand), roles, strict=True):
             if size == 1:
                 axes.append(-1)
             elif role == "r":
@@ -414,37 +425,12 @@ def _reduced_axis(cluster: Cluster, kept: frozenset[int], size: int, used: set[i
     return len(cluster.sizes) - 1
 
 
-def _roles(reduction: Instruction) -> list[list[tuple[str, int]]]:
-    """Per reduced operand, per axis: ("r", axis of the result) or ("k", number of the reduced axis)."""
-    attrs = reduction.attrs
-    if reduction.op.hlo == "reduce":
-        dims = list(attrs["dimensions"])
-        kept = [i for i in range(reduction.operands[0].type.ndim) if i not in dims]
-        rank = reduction.operands[0].type.ndim
-        roles = [("k", dims.index(i)) if i in dims else ("r", kept.index(i)) for i in range(rank)]
-        return [roles] * (len(reduction.operands) // 2)
-    batch = len(attrs["lhs_batching_dimensions"])
-    free = batch
-    result: list[list[tuple[str, int]]] = []
-    for side, operand in zip(("lhs", "rhs"), reduction.operands, strict=True):
-        batching, contracting = attrs[f"{side}_batching_dimensions"], attrs[f"{side}_contracting_dimensions"]
-        mine: list[tuple[str, int]] = []
-        for i in range(operand.type.ndim):
-            if i in batching:
-                mine.append(("r", list(batching).index(i)))
-            elif i in contracting:
-                mine.append(("k", list(contracting).index(i)))
-            else:
-                mine.append(("r", free))
-                free += 1
-        result.append(mine)
-    return result
-
-
-def begin(number: int, root: Instruction, position: int, counted: dict[Instruction, int]) -> Cluster:
+def begin(
+    number: int, root: Instruction, position: int, cuts: Cuts, counted: dict[Instruction, int]
+) -> Cluster:
     """A cluster of one instruction whose results leave it."""
-    domain = root.operands[1].type.shape if writes_in_place(root) else root.results[0].type.shape
-    cluster = Cluster(number, domain, counted, sizes=list(domain), first=position, last=position)
+    domain = cuts.shape(root.operands[1] if writes_in_place(root) else root.results[0])
+    cluster = Cluster(number, domain, cuts, counted, sizes=list(domain), first=position, last=position)
     axes = tuple(i if n != 1 else -1 for i, n in enumerate(domain))
     if root.op.hlo in ("reduce", "dot_general"):
         cluster.rows = None
@@ -529,4 +515,5 @@ def gather(home: Cluster, other: Cluster) -> None:
     home.results.update(other.results)
     home.updated.update(other.updated)
     home.operations += other.operations
+    home.folds = home.folds or other.folds
     home.first, home.last = min(home.first, other.first), max(home.last, other.last)

@@ -23,6 +23,7 @@ from braze.errors import Source
 from braze.hlo.ir import Function, Instruction, Module, Region, Value
 from braze.ops.fusion import fusion_hlo
 from braze.ops.table import Effect, IndexMap
+from braze.passes.axes import Cuts
 from braze.passes.clusters import (
     EXPENSIVE,
     MOST_OPERATIONS,
@@ -30,6 +31,7 @@ from braze.passes.clusters import (
     absorb,
     axes_of,
     begin,
+    folds,
     gather,
     is_splat,
     join,
@@ -211,21 +213,16 @@ def _aliases(
     return tuple(pairs)
 
 
-def is_computed(instruction: Instruction) -> bool:
-    """Whether it becomes code of a kernel: not control flow, calls, constants or renamed memory."""
+def is_computed(instruction: Instruction, cuts: Cuts) -> bool:
+    """Whether it can be code of a kernel: not control flow, calls, constants, or a reshape across parts."""
     op = instruction.op
     if op.effects is not Effect.NONE or op.hlo in ("constant", "while", "case", "call", "custom_call"):
         return False
-    if op.hlo == "reshape" and not _renames_units(instruction):
-        return False
-    if op.hlo in ("reduce", "dot_general", "broadcast_in_dim", "reshape", "transpose"):
+    if op.hlo == "reshape":
+        return cuts.is_renaming(instruction)
+    if op.hlo in ("reduce", "dot_general", "broadcast_in_dim", "transpose"):
         return True
     return isinstance(op.kernel, IndexMap) or callable(op.kernel)
-
-
-def _renames_units(reshape: Instruction) -> bool:
-    old, new = reshape.operands[0].type.shape, reshape.result.type.shape
-    return [n for n in old if n != 1] == [n for n in new if n != 1]
 
 
 def _read_by(instruction: Instruction) -> Sequence[Value]:
@@ -261,6 +258,7 @@ class _Plan:
         self.clusters: dict[int, list[Cluster]] = {}
         self.returned = set(region.results)
         self.all: list[Cluster] = []
+        self.cuts = Cuts(self.instructions)
         self.counted: dict[Instruction, int] = {}
         self.merged: dict[Cluster | int, Cluster] = {}
         self.before: dict[Cluster | int, set[Cluster | int]] = {}
@@ -275,7 +273,7 @@ class _Plan:
 
     def run(self) -> None:
         for p in range(len(self.instructions) - 1, -1, -1):
-            if is_computed(self.instructions[p]):
+            if is_computed(self.instructions[p], self.cuts):
                 self._place(p)
             self._link(p)
         self._share_inputs()
@@ -309,6 +307,8 @@ class _Plan:
             return
         if not outside and not leaves and self._copy_into(p, homes):
             return
+        if folds(instruction):
+            return  # It renames memory: a further result of a kernel would be a copy.
         self._share(p, homes, users)
 
     def _uses(self, values: Sequence[Value], home: Cluster) -> list[tuple[Instruction, int]]:
@@ -339,7 +339,7 @@ class _Plan:
 
     def _cannot_leave(self, home: Cluster, instruction: Instruction, axes: tuple[int, ...] | None) -> str:
         """Why a value that others need cannot be a further result of a kernel; empty if it can."""
-        shape = instruction.results[0].type.shape
+        shape = self.cuts.shape(instruction.results[0])
         if home.kind == "dot" and shape != home.domain:
             return "the kernel writes tiles of a product"
         if axes is None:
@@ -429,7 +429,9 @@ class _Plan:
 
     def _begin(self, p: int) -> None:
         instruction = self.instructions[p]
-        cluster = begin(len(self.all), instruction, p, self.counted)
+        if folds(instruction):
+            return  # Outside it only renames memory.
+        cluster = begin(len(self.all), instruction, p, self.cuts, self.counted)
         self.all.append(cluster)
         self.clusters[p] = [cluster]
 

@@ -1,10 +1,11 @@
 """A fusion's region as nodes over collapsed axes: what the schedules and the emitter look at.
 
-Every axis belongs to a class; axes that an operation ties together (the same position of an elementwise
-operation, operand and result of a broadcast or transpose, the kept axes of a reduction) share one. Axes of
-size 1 have none: they vanish. Two classes that stand side by side in every node are merged, so that an
-elementwise fusion becomes one flat axis, and rows of any rank one row axis. Operations that compute with
-indices (slice, pad, concatenate, iota's axis, general reshapes) pin their axes: these are never merged.
+Axes are cut into parts where reshapes ask for it (`passes.axes`). Each part belongs to a class; parts that
+an operation ties together (the same position of an elementwise operation, operand and result of a broadcast
+or transpose, the kept axes of a reduction) share one. Those of size 1 have none: they vanish. Two classes
+that stand side by side in every node are merged, so that an elementwise fusion becomes one flat axis, and
+rows of any rank one row axis. Operations that compute with indices (slice, pad, concatenate, iota's axis,
+reshapes that do not line up) pin their axes: these are never merged.
 
 Invariants:
 - Nodes are in the order of the region, producers first; walks do not recurse.
@@ -23,6 +24,7 @@ import numpy as np
 from braze.dtypes import DType
 from braze.hlo.ir import Instruction, Region, Value
 from braze.ops.table import Cost, IndexMap, Op
+from braze.passes.axes import Cuts
 from braze.types import TensorType
 
 
@@ -30,15 +32,16 @@ class Node:
     """A value of the region.
 
     Attributes:
-        kind: `parameter`, `constant`, `elementwise`, `move` (broadcast_in_dim, transpose, a reshape that only
-            adds or drops axes of size 1), `reshape`, `map` (an op with an IndexMap), `reduce` or `dot`.
+        kind: `parameter`, `constant`, `elementwise`, `move` (broadcast_in_dim, transpose, a reshape whose
+            parts line up), `reshape`, `map` (an op with an IndexMap), `reduce` or `dot`.
         number: position among the nodes.
         operands: the nodes it is computed from.
         shape, classes: sizes and classes of the collapsed axes.
         picks: for `move`: per collapsed axis of the operand, the axis of the result it follows.
         reduction: for `reduce` and `dot`: what the results of one instruction have in common.
         index: which result of its instruction it is.
-        dims: per collapsed axis, the first of the original axes it stands for.
+        dims: per collapsed axis, the first of the parts it stands for; where an op computes indices, parts are
+            the original axes.
         level: the most reductions that lie on a way to it.
     """
 
@@ -121,7 +124,9 @@ class Graph:
     def __init__(self, region: Region) -> None:
         self.nodes: list[Node] = []
         self.parameters: list[Node] = []
+        self.cuts = Cuts(region.instructions)
         self._of: dict[Value, Node] = {}
+        self._sizes: list[tuple[int, ...]] = []
         self._axes: list[list[int]] = []
         self._parent: list[int] = []
         self._pinned: set[int] = set()
@@ -140,9 +145,11 @@ class Graph:
         node.source = value.producer
         self.nodes.append(node)
         self._of[value] = node
+        sizes = self.cuts.shape(value)
         first = len(self._parent)
-        self._parent.extend(range(first, first + value.type.ndim))
-        self._axes.append(list(range(first, first + value.type.ndim)))
+        self._parent.extend(range(first, first + len(sizes)))
+        self._axes.append(list(range(first, first + len(sizes))))
+        self._sizes.append(sizes)
         return node
 
     def _find(self, axis: int) -> int:
@@ -153,12 +160,12 @@ class Graph:
         return axis
 
     def _tie(self, x: Node, i: int, y: Node, j: int) -> None:
-        """Axis i of x and axis j of y run together, unless one of them has size 1."""
-        if x.type.shape[i] == y.type.shape[j]:
+        """Part i of x and part j of y run together, unless one of them has size 1."""
+        if self._sizes[x.number][i] == self._sizes[y.number][j]:
             self._parent[self._find(self._axes[x.number][i])] = self._find(self._axes[y.number][j])
 
     def _pin(self, node: Node, axes: Sequence[int] | None = None) -> None:
-        for i in range(node.type.ndim) if axes is None else axes:
+        for i in range(len(self._sizes[node.number])) if axes is None else axes:
             self._pinned.add(self._axes[node.number][i])
 
     def _instruction(self, instruction: Instruction) -> None:
@@ -169,7 +176,7 @@ class Graph:
             self._reduction(instruction, operands)
             return
         assert len(instruction.results) == 1, f"{name} has several results and cannot be in a fusion"
-        kind = _kind(instruction)
+        kind = _kind(instruction, self.cuts)
         node = self._add(kind, instruction.result, op, attrs)
         node.operands = operands
         match kind:
@@ -177,10 +184,10 @@ class Graph:
                 node.value = np.asarray(attrs["value"]).reshape(-1)[0]
             case "elementwise":
                 for x in operands:
-                    for i in range(x.type.ndim):
+                    for i in range(len(self._sizes[x.number])):
                         self._tie(node, i, x, i)
             case "move":
-                for i, j in enumerate(moved_axes(instruction)):
+                for i, j in enumerate(self.cuts.moved(instruction)):
                     if j is not None:
                         self._tie(node, j, operands[0], i)
             case "map" if name == "iota":
@@ -202,7 +209,8 @@ class Graph:
             reduction.inputs = operands
         else:
             reduction.inputs, reduction.inits = operands[:count], operands[count:]
-        for roles, x in zip(reduced_axes(instruction), reduction.inputs, strict=True):
+        every = self.cuts.roles(instruction)
+        for roles, x in zip(every, reduction.inputs, strict=True):
             for i, (role, j) in enumerate(roles):
                 if role == "r":
                     for node in reduction.nodes:
@@ -210,7 +218,7 @@ class Graph:
                 else:
                     first, k = next(
                         (y, list(r).index(("k", j)))
-                        for y, r in zip(reduction.inputs, reduced_axes(instruction), strict=True)
+                        for y, r in zip(reduction.inputs, every, strict=True)
                         if ("k", j) in r
                     )
                     self._tie(x, i, first, k)
@@ -219,8 +227,8 @@ class Graph:
 
     def _collapse(self) -> None:
         sequences = [
-            [(i, self._find(a)) for i, a in enumerate(self._axes[node.number]) if node.type.shape[i] != 1]
-            for node in self.nodes
+            [(i, self._find(a)) for i, a in enumerate(axes) if sizes[i] != 1]
+            for axes, sizes in zip(self._axes, self._sizes, strict=True)
         ]
         follows = self._mergeable(sequences)
         sizes: dict[int, int] = {}
@@ -237,7 +245,7 @@ class Graph:
                 last = c
             node.classes = tuple(heads)
             node.dims = tuple(g[0] for g in groups)
-            node.shape = tuple(math.prod(node.type.shape[i] for i in g) for g in groups)
+            node.shape = tuple(math.prod(self._sizes[node.number][i] for i in g) for g in groups)
             sizes.update(zip(node.classes, node.shape, strict=True))
         for node in self.nodes:
             if node.kind == "move":
@@ -269,7 +277,7 @@ class Graph:
     def _move_picks(self, node: Node) -> tuple[int, ...]:
         source = node.operands[0]
         assert node.source is not None, "only instructions move axes"
-        axes = moved_axes(node.source)
+        axes = self.cuts.moved(node.source)
         picks = []
         for dim in source.dims:
             target = axes[dim]
@@ -279,7 +287,7 @@ class Graph:
 
     def _reduction_axes(self, reduction: Reduction) -> None:
         result = reduction.nodes[0]
-        roles = reduced_axes(reduction.instruction)
+        roles = self.cuts.roles(reduction.instruction)
         order: list[int] = []
         for x, role in zip(reduction.inputs, roles, strict=True):
             for dim in x.dims:
@@ -311,77 +319,15 @@ class Graph:
                 node.reduction.level = node.level
 
 
-def _kind(instruction: Instruction) -> str:
+def _kind(instruction: Instruction, cuts: Cuts) -> str:
     name = instruction.op.hlo
     if name == "constant":
         return "constant"
     if name in ("broadcast_in_dim", "transpose"):
         return "move"
     if name == "reshape":
-        return "move" if _only_units(instruction) else "reshape"
+        return "move" if cuts.is_renaming(instruction) else "reshape"
     if isinstance(instruction.op.kernel, IndexMap):
         return "map"
     assert callable(instruction.op.kernel), f"{name} has no lane code and cannot be in a fusion"
     return "elementwise"
-
-
-def _only_units(instruction: Instruction) -> bool:
-    """Whether a reshape does no more than add or drop axes of size 1."""
-    old, new = instruction.operands[0].type.shape, instruction.result.type.shape
-    return [n for n in old if n != 1] == [n for n in new if n != 1]
-
-
-def moved_axes(instruction: Instruction) -> list[int | None]:
-    """Per axis of the operand, the axis of the result that runs with it; None for axes of size 1."""
-    operand, result = instruction.operands[0].type, instruction.result.type
-    match instruction.op.hlo:
-        case "broadcast_in_dim":
-            targets = list(instruction.attrs["broadcast_dimensions"])
-        case "transpose":
-            permutation = list(instruction.attrs["permutation"])
-            targets = [permutation.index(i) for i in range(operand.ndim)]
-        case _:
-            wide = [i for i, n in enumerate(result.shape) if n != 1]
-            counted = iter(wide)
-            targets = [next(counted) if n != 1 else 0 for n in operand.shape]
-    return [t if n != 1 else None for t, n in zip(targets, operand.shape, strict=True)]
-
-
-def reduced_axes(instruction: Instruction) -> tuple[list[tuple[str, int]], ...]:
-    """Per reduced input, per axis: ("r", axis of the result) or ("k", number of the reduced axis)."""
-    attrs = instruction.attrs
-    if instruction.op.hlo == "reduce":
-        dimensions = tuple(attrs["dimensions"])
-        roles: list[tuple[str, int]] = []
-        kept = 0
-        for i in range(instruction.operands[0].type.ndim):
-            if i in dimensions:
-                roles.append(("k", dimensions.index(i)))
-            else:
-                roles.append(("r", kept))
-                kept += 1
-        return (roles,) * (len(instruction.operands) // 2)
-    lhs, rhs = (v.type for v in instruction.operands)
-    batch = len(attrs["lhs_batching_dimensions"])
-    free = lhs.ndim - batch - len(attrs["lhs_contracting_dimensions"])
-    return (
-        _dot_roles(lhs.ndim, attrs["lhs_batching_dimensions"], attrs["lhs_contracting_dimensions"], batch),
-        _dot_roles(
-            rhs.ndim, attrs["rhs_batching_dimensions"], attrs["rhs_contracting_dimensions"], batch + free
-        ),
-    )
-
-
-def _dot_roles(
-    rank: int, batching: Sequence[int], contracting: Sequence[int], first_free: int
-) -> list[tuple[str, int]]:
-    roles = []
-    for i in range(rank):
-        if i in batching:
-            roles.append(("r", list(batching).index(i)))
-        elif i in contracting:
-            roles.append(("k", list(contracting).index(i)))
-        else:
-            roles.append(("r", first_free))
-            first_free += 1
-    return roles

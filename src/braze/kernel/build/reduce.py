@@ -7,7 +7,8 @@ Reductions over the same axes that do not need each other share a pass.
 
 Accuracy: float sums are added in chains of at most `CHAIN` terms, whose results are added in chains again,
 so that the error grows with log n. max and min keep the fast instruction in the loop; NaN and the sign of
-zero are settled once, from an or of the NaN tests and an and of the sign bits.
+zero are settled once, from an or of the NaN tests and an and of the sign bits, which cheap passes gather only
+if a sum of all terms or a zero says that they matter.
 
 Invariants: the order of the terms depends on shapes and target only. An initial value is applied once.
 """
@@ -23,11 +24,14 @@ from braze.hlo.ir import Region
 from braze.kernel.build.affine import Affine, Index
 from braze.kernel.build.emit import Emitter, Sweep, is_float, splat
 from braze.kernel.build.graph import Node, Reduction
+from braze.kernel.build.nest import flops_per_element
 from braze.kernel.builder import constant
 from braze.kernel.ir import Operand
 
 CHAIN = 32
 """Most float terms that are added one after another."""
+LIGHT = 8
+"""Operations of a term that may be written twice, for the usual and for the rare case."""
 UNROLLED = 8
 """Axes up to this long are written out; longer sequential sums add this many terms as a tree."""
 
@@ -205,6 +209,45 @@ class Extreme(Accumulator):
         return e.compute("select", is_nan, constant(self.dtype, np.nan), value)
 
 
+class Watched(Accumulator):
+    """max or min along the lanes of a pass that is cheap to repeat: the extreme without NaN, and a sum of all terms.
+
+    A sum that is no NaN has met no NaN, and an extreme other than zero has no sign to settle; in the rare other
+    case the pass is run again by an `Extreme`.
+    """
+
+    def __init__(self, reduction: Reduction, opcode: str, again: Callable[[], Operand]) -> None:
+        super().__init__(reduction)
+        self.opcode = opcode
+        self.dtype = reduction.nodes[0].dtype
+        self.again = again
+
+    def start(self, e: Emitter) -> list[Operand]:
+        return [identity(self.opcode, self.dtype), identity("add", self.dtype)]
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        (x,) = terms
+        return [e.compute(f"{self.opcode}_fast", x, running[0]), e.compute("add", running[1], x)]
+
+    def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        return [e.compute(f"{self.opcode}_fast", x[0], y[0]), e.compute("add", x[1], y[1])]
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        value, total = running
+        return [
+            e.lane_reduce(f"{self.opcode}_fast", value),
+            e.lane_reduce("or", e.compute("ne", total, total)),
+        ]
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        value, may_be_nan = running
+        plain = e.compute("and", e.compute("not", may_be_nan), e.compute("ne", value, 0.0))
+        (settled,) = e.if_(plain, lambda: (value,), lambda: (self.again(),))
+        if inits[0] == identity(self.opcode, self.dtype):
+            return [settled]
+        return [e.compute(self.opcode, inits[0], settled)]
+
+
 class General(Accumulator):
     """Any reducer over any number of operands, its region written out at each step; lanes stay apart."""
 
@@ -256,7 +299,7 @@ def reduce_at(e: Emitter, node: Node, index: Index) -> Operand:
     reduction = node.reduction
     assert reduction is not None, "reduce_at is for reduce and dot"
     with e.at_depth(max((i.depth for i in index), default=0)):
-        for companion, values in Pass(e, _companions(e, reduction, index), index).run():
+        for companion, values in Pass(e, _companions(e, reduction, index), index).watch().run():
             for result, value in zip(companion.nodes, values, strict=True):
                 e.remember(result, index, value)
         found = e.at(node, index)
@@ -278,6 +321,21 @@ def _companions(e: Emitter, reduction: Reduction, index: Index) -> list[Reductio
             and e.known(other.nodes[0], index) is None
         )
     ]
+
+
+def _is_light(reduction: Reduction) -> bool:
+    """Whether what is reduced is read, or a few operations on what is read."""
+    work = list(reduction.inputs)
+    operations = 0
+    while work:
+        node = work.pop()
+        if node.kind not in ("parameter", "constant", "move", "elementwise"):
+            return False
+        operations += 1 + flops_per_element(node)
+        if operations > LIGHT:
+            return False
+        work.extend(node.operands)
+    return True
 
 
 class Pass:
@@ -304,6 +362,18 @@ class Pass:
         order = [i for i in range(len(self.sizes)) if i != self.lane_axis]
         self.order = [*order, self.lane_axis] if self.lane_axis >= 0 else order
         self.position: list[Affine] = [Affine(0)] * len(self.sizes)
+
+    def watch(self) -> Pass:
+        """The same pass, with a maximum or minimum that is cheap to take again settled only where it must be."""
+        (a, *others) = self.accumulators
+        if not others and isinstance(a, Extreme) and self.lane_axis >= 0 and _is_light(a.reduction):
+            self.accumulators = [Watched(a.reduction, a.opcode, self._again)]
+        return self
+
+    def _again(self) -> Operand:
+        exact = Pass(self.e, self.reductions, self.index)
+        (running,) = exact.running()
+        return exact.accumulators[0].partial(self.e, running)
 
     def _lane_axis(self) -> int:
         """The reduced axis along which most inputs lie in memory; a short one only if there is no other."""
