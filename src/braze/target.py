@@ -23,6 +23,7 @@ class Target:
         has_fma: whether a fused multiply-add is one instruction.
         l1_bytes, l2_bytes: data caches of one core.
         cores: cores that this process may use.
+        llvm: who makes the code, with the version.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     cores: int = 1
+    llvm: str = ""
 
     def lanes(self, dtype: DType, registers: int = 1) -> int:
         """How many elements of a dtype fit in so many vector registers."""

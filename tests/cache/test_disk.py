@@ -20,7 +20,7 @@ from braze.cache.key import Key, make_key
 from braze.target import Target
 
 TARGET = Target("cpu", triple="x86_64-unknown-linux-gnu", cpu="skylake", features="+avx2,+fma,+fast-gather")
-KEY = make_key("object", "text", TARGET)
+KEY = make_key("text", TARGET)
 ENTRY = Entry(bytes(range(256)) * 20, {"arena": 64, "names": ["a", "b"]})
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
@@ -80,7 +80,7 @@ def test_every_flipped_bit_of_a_small_entry_is_noticed(cache: DiskCache) -> None
 
 
 def test_an_entry_under_another_name_is_not_taken(cache: DiskCache) -> None:
-    other = make_key("object", "other text", TARGET)
+    other = make_key("other text", TARGET)
     cache.put(KEY, ENTRY)
     os.rename(cache.path(KEY), cache.path(other))
     with pytest.warns(RuntimeWarning, match="belongs to another key"):
@@ -88,7 +88,7 @@ def test_an_entry_under_another_name_is_not_taken(cache: DiskCache) -> None:
 
 
 def test_code_for_instructions_that_are_missing_is_not_taken(cache: DiskCache) -> None:
-    forged = disk._encode(make_key("object", "text", replace(TARGET, features="+avx2,+fma,+avx512f")), ENTRY)
+    forged = disk._encode(make_key("text", replace(TARGET, features="+avx2,+fma,+avx512f")), ENTRY)
     with pytest.raises(disk._DamagedError, match="another key"):
         disk._decode(forged, KEY)
     tuned = disk._encode(KEY, ENTRY).replace(b'"features": ["avx2", "fma"]', b'"features": ["avx2", "amx"]')
@@ -187,7 +187,7 @@ from braze.cache.disk import DiskCache, Entry
 from braze.cache.key import make_key
 from braze.target import NUMPY
 cache = DiskCache(Path(sys.argv[1]))
-keys = [make_key("object", str(i), NUMPY) for i in range(5)]
+keys = [make_key(str(i), NUMPY) for i in range(5)]
 for step in range(200):
     key = keys[step % 5]
     found = cache.get(key)

@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from braze.target import Target
+from braze.targets.host import host as this_machine
 
 
 @pytest.fixture(scope="session")
 def host() -> Target:
-    import llvmlite.binding as llvm
-
-    return Target(
-        "cpu",
-        triple=llvm.get_process_triple(),
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-    )
+    return this_machine()

@@ -52,7 +52,7 @@ assert f(made) is made
     ("module", "patch"),
     [
         ("layout", "module._check_numbers = lambda at: 'the value of a float'"),
-        ("layout", "module.sysconfig.get_config_var = lambda name: name == 'Py_GIL_DISABLED'"),
+        ("layout", "module.object = type('object', (), {'__basicsize__': 32})"),
         ("layout", "module.sys = type('sys', (), {'implementation': type('i', (), {'name': 'pypy'})})"),
         ("array", "import sys; sys.modules['llvmlite'] = None"),
     ],

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from braze import knobs
@@ -97,36 +94,15 @@ def _run_one(
     except Exception as error:
         if isinstance(error, BrazeError) and row.run is inline:
             raise  # recursion in the user's module is the user's fault
-        command = _write_reproducer(row, module, {"skip": skip, "fast_math": fast_math, "fuel": fuel})
+        from braze.passes.reproducer import (
+            write_reproducer,
+        )  # 6 ms of imports that a passing pass never needs
+
+        command = write_reproducer(row, module, {"skip": skip, "fast_math": fast_math, "fuel": fuel})
         raise InternalError(
             f"{type(error).__name__}: {error}", stage=f"pass {row.name} of {module.name}", reproducer=command
         ) from error
     return after
-
-
-def _write_reproducer(row: Pass, module: Module, settings: Mapping[str, Any]) -> str:
-    """Write the module before the failing pass; returns the command that runs the pass on it again."""
-    from braze.hlo.text import print_module
-
-    folder = Path(knobs.get("dump") or tempfile.mkdtemp(prefix="braze-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"reproducer.{row.name}.mlir"
-    options = ", ".join(f"{name}={value!r}" for name, value in row.options)
-    passes = f"{row.name}({options})" if options else row.name
-    command = " ".join([*_variables(settings), "braze opt", f"--passes={shlex.quote(passes)}"])
-    path.write_text(f"// {command}\n{print_module(module)}\n")
-    return f"{command} {shlex.quote(str(path))}"
-
-
-def _variables(settings: Mapping[str, Any]) -> list[str]:
-    """The settings of knobs that are not the default, as assignments for a shell."""
-    found = []
-    for name, value in settings.items():
-        knob = knobs.KNOBS[name]
-        if value != knob.default:
-            text = ",".join(value) if isinstance(value, tuple) else str(int(value))
-            found.append(f"{knob.variable}={shlex.quote(text)}")
-    return found
 
 
 def parse_passes(text: str) -> list[Pass]:

@@ -2,17 +2,16 @@
 
 From `targets/` (module text) to `runtime/executable` (addresses), with the object cache in between.
 
-- Compiling goes through a second `ctypes` handle on llvmlite's library. llvmlite guards every call with one
-  process-wide lock; the functions of a second handle have none and release the GIL, so two threads compile
-  in parallel (measured 1.9 times on two cores). LLVM asks only that each compilation has its own context
-  and target machine: a machine is taken from a shelf and put back, so that no thread leaves one behind.
+- Any number of threads compile at once (1.9 times on two cores). LLVM asks only that each compilation has
+  its own context and target machine: a machine is taken from a shelf and put back, so that no thread leaves
+  one behind.
 - No middle-end passes: the kernels are emitted as vectors already, and O2 costs more than all the rest.
 - Position-independent code in the small code model: no 10-byte constant per address, 10 % faster to make.
 - Loop strength reduction stays on. Turning it off saves 10 % of code generation, but the option is one for
   the whole process and would change what others (Numba) compile beside us.
 
 Invariants:
-- llvmlite is imported at the first use, never at import.
+- LLVM is loaded at the first use, never at import.
 - Nothing but names connects an object with the process: what `load` is not given, and the C library does
   not have, is an InternalError that names it, before LLVM links anything.
 """
@@ -22,11 +21,11 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 from braze import knobs
 from braze.cache.disk import Entry, disk_cache
@@ -34,7 +33,7 @@ from braze.cache.key import make_key
 from braze.errors import InternalError, UnsupportedError
 from braze.runtime.objectfile import symbol_table
 from braze.target import Target
-from braze.targets.host import initialise
+from braze.targets.binding import LinkElement, SymbolAddress, initialise_all, llvm, message, text_of
 
 # Functions that LLVM may call by itself or that runtime modules import, found in the process's C library.
 C_LIBRARY = (
@@ -43,77 +42,32 @@ C_LIBRARY = (
 )  # fmt: skip
 
 _POINTER = ctypes.c_void_p
-_ERROR = ctypes.POINTER(ctypes.c_char_p)
-_PROTOTYPES: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
-    ("ContextCreate", _POINTER, ()),
-    ("ContextDispose", None, (_POINTER,)),
-    ("ParseAssembly", _POINTER, (_POINTER, ctypes.c_char_p, _ERROR)),
-    ("SetTarget", None, (_POINTER, ctypes.c_char_p)),
-    ("VerifyModule", ctypes.c_bool, (_POINTER, _ERROR)),
-    ("DisposeModule", None, (_POINTER,)),
-    ("DisposeString", None, (ctypes.c_char_p,)),
-    ("TargetMachineEmitToMemory", _POINTER, (_POINTER, _POINTER, ctypes.c_int, _ERROR)),
-    ("GetBufferStart", _POINTER, (_POINTER,)),
-    ("GetBufferSize", ctypes.c_size_t, (_POINTER,)),
-    ("DisposeMemoryBuffer", None, (_POINTER,)),
-)
-
-
-@cache
-def _unlocked() -> dict[str, Any]:
-    """The functions of `_PROTOTYPES` from a handle of our own, without llvmlite's lock."""
-    handle = ctypes.CDLL(initialise().ffi.lib._name)
-    functions = {}
-    for name, result, arguments in _PROTOTYPES:
-        function = getattr(handle, f"LLVMPY_{name}")
-        function.restype, function.argtypes = result, arguments
-        functions[name] = function
-    return functions
-
-
-class _Message:
-    """A `char**` that LLVM fills with a text of its own."""
-
-    def __init__(self) -> None:
-        self.pointer = ctypes.c_char_p()
-
-    def __str__(self) -> str:
-        return (self.pointer.value or b"").decode(errors="replace").strip()
-
-    def close(self) -> None:
-        if self.pointer:
-            _unlocked()["DisposeString"](self.pointer)
-
-
-@contextmanager
-def _message() -> Iterator[_Message]:
-    message = _Message()
-    try:
-        yield message
-    finally:
-        message.close()
-
 
 # --- machines ---------------------------------------------------------------------------------------
 # Idle target machines by (triple, cpu, features). list.pop and append are atomic, so no lock is needed; there
 # are never more machines than compilations that ran at once.
-_SHELVES: dict[tuple[str, str, str], list[Any]] = {}
+_SHELVES: dict[tuple[str, str, str], list[int]] = {}
 
 
-def _make_machine(triple: str, cpu: str, features: str) -> Any:
-    llvm = initialise()
-    try:
-        found = llvm.Target.from_triple(triple)
-    except RuntimeError:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        try:
-            found = llvm.Target.from_triple(triple)
-        except RuntimeError as error:
-            raise UnsupportedError(f"target: LLVM makes no code for {triple!r} ({error}).") from None
-    return found.create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=False
+def _find_target(triple: str) -> tuple[int | None, str]:
+    """LLVM's code generator for a machine, or None and what LLVM says."""
+    with message() as error:
+        return llvm().GetTargetFromTriple(triple.encode(), error), str(error)
+
+
+def _make_machine(triple: str, cpu: str, features: str, jit: bool = False) -> int:
+    found, _ = _find_target(triple)
+    if not found:
+        initialise_all()
+        found, error = _find_target(triple)
+        if not found:
+            raise UnsupportedError(f"target: LLVM makes no code for {triple!r} ({error}).")
+    machine = llvm().CreateTargetMachine(
+        found, triple.encode(), cpu.encode(), features.encode(), 2, b"pic", b"small", 0, int(jit), b""
     )
+    if not machine:
+        raise UnsupportedError(f"target: LLVM makes no code for the CPU {cpu!r} with {features!r}.")
+    return int(machine)
 
 
 @contextmanager
@@ -128,7 +82,7 @@ def _machine(target: Target) -> Iterator[int]:
     except IndexError:
         machine = _make_machine(*key)
     try:
-        yield ctypes.cast(machine._ptr, _POINTER).value or 0
+        yield machine
     finally:
         shelf.append(machine)
 
@@ -137,68 +91,56 @@ def _machine(target: Target) -> Iterator[int]:
 @contextmanager
 def _module(text: str, target: Target, verify: bool) -> Iterator[int]:
     """The parsed and verified module of an IR text, in a context of its own."""
-    llvm = _unlocked()
-    context = llvm["ContextCreate"]()
+    library = llvm()
+    context = library.ContextCreate()
     try:
-        with _message() as message:
-            module = llvm["ParseAssembly"](context, text.encode(), ctypes.byref(message.pointer))
-            if not module or message.pointer:
+        with message() as error:
+            module = library.ParseAssembly(context, text.encode(), error)
+            if not module or error:
                 if module:
-                    llvm["DisposeModule"](module)
-                raise InternalError(f"LLVM cannot read the emitted IR: {message}", stage="engine")
+                    library.DisposeModule(module)
+                raise InternalError(f"LLVM cannot read the emitted IR: {error}", stage="engine")
         try:
-            llvm["SetTarget"](module, target.triple.encode())
+            library.SetTarget(module, target.triple.encode())
             if verify:
                 _verify(module)
             yield module
         finally:
-            llvm["DisposeModule"](module)
+            library.DisposeModule(module)
     finally:
-        llvm["ContextDispose"](context)
+        library.ContextDispose(context)
 
 
 def _verify(module: int) -> None:
     # 1 to 2 % of the time of code generation, and the alternative to an error here is LLVM ending the process.
-    with _message() as message:
-        if _unlocked()["VerifyModule"](module, ctypes.byref(message.pointer)):
-            raise InternalError(f"LLVM rejects the emitted IR: {message}", stage="engine")
+    with message() as error:
+        if llvm().VerifyModule(module, error):
+            raise InternalError(f"LLVM rejects the emitted IR: {error}", stage="engine")
 
 
 def _emit(text: str, target: Target, *, as_object: bool, verify: bool) -> bytes:
-    llvm = _unlocked()
-    with _module(text, target, verify) as module, _machine(target) as machine, _message() as message:
-        buffer = llvm["TargetMachineEmitToMemory"](
-            machine, module, int(as_object), ctypes.byref(message.pointer)
-        )
+    library = llvm()
+    with _module(text, target, verify) as module, _machine(target) as machine, message() as error:
+        buffer = library.TargetMachineEmitToMemory(machine, module, int(as_object), error)
         if not buffer:
-            raise InternalError(f"LLVM cannot make code: {message}", stage="engine")
+            raise InternalError(f"LLVM cannot make code: {error}", stage="engine")
         try:
-            return ctypes.string_at(llvm["GetBufferStart"](buffer), llvm["GetBufferSize"](buffer))
+            return ctypes.string_at(library.GetBufferStart(buffer), library.GetBufferSize(buffer))
         finally:
-            llvm["DisposeMemoryBuffer"](buffer)
+            library.DisposeMemoryBuffer(buffer)
 
 
 def compile_object(text: str, target: Target) -> bytes:
-    """Compile a module of LLVM IR text to an object file for the target.
+    """Compile a module of LLVM IR text to an object file for the target; any number of threads may.
 
-    Any number of threads may compile at once.
     Raises: InternalError with LLVM's words when it cannot read or verify the text.
     """
     return _emit(text, target, as_object=True, verify=bool(knobs.get("verify")))
 
 
-def compile_objects(texts: Sequence[str], target: Target) -> list[bytes]:
-    """Compile several modules at once, on as many threads as the target has cores."""
-    if len(texts) == 1 or target.cores == 1:
-        return [compile_object(text, target) for text in texts]
-    verify = bool(knobs.get("verify"))  # knobs are per thread: the caller's counts
-    with ThreadPoolExecutor(min(len(texts), target.cores), thread_name_prefix="braze-compile") as executor:
-        return list(executor.map(lambda text: _emit(text, target, as_object=True, verify=verify), texts))
-
-
 def cached_object(text: str, target: Target) -> bytes:
     """`compile_object`, by way of the object cache on disk; for code that every program shares."""
-    key = make_key("object", text, target)
+    key = make_key(text, target)
     folder = disk_cache()
     entry = folder.get(key) if folder else None
     if entry is None:
@@ -220,10 +162,15 @@ class Library:
 
     __slots__ = ("_addresses", "_tracker", "name")
 
-    def __init__(self, name: str, tracker: Any, addresses: Mapping[str, int]) -> None:
+    def __init__(self, name: str, tracker: int, addresses: Mapping[str, int]) -> None:
         self.name = name
         self._tracker = tracker
         self._addresses = dict(addresses)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the process takes everything down, and threads may still be inside
+            with message() as error:
+                llvm().LLJIT_Dylib_Tracker_Dispose(self._tracker, error)
 
     def address(self, name: str) -> int:
         """The address of a function or variable that the object defines."""
@@ -241,26 +188,32 @@ class Library:
 
 
 _NUMBERS = itertools.count()
+_OBJECT_IMAGE = 2
 # Where JITLink itself answers for the symbol.
 _LINKER_DEFINED = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 
 
 def process_triple() -> str:
     """LLVM's name for the machine and system that this process runs on."""
-    return str(initialise().get_process_triple())
+    return text_of("GetProcessTriple")
+
+
+_LINKING = threading.Lock()
 
 
 @cache
-def _linker() -> Any:
-    """The one LLJIT of this process. It gets a reference that is never given back: threads may be inside its
-    code when the interpreter ends."""
-    llvm = initialise()
-    machine = llvm.Target.from_triple(process_triple()).create_target_machine(
-        cpu="", features="", opt=2, reloc="pic", codemodel="small", jit=True
-    )
-    linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-    keep_forever(linker)
-    return linker
+def _linker() -> int:
+    """The one LLJIT of this process; never disposed of, since threads may be inside its code when the
+    interpreter ends."""
+    machine = _make_machine(process_triple(), "", "", jit=True)
+    try:
+        with message() as error:
+            linker = llvm().CreateLLJITCompiler(machine, True, True, error)
+            if not linker:
+                raise InternalError(f"LLVM cannot make a linker: {error}", stage="engine")
+            return int(linker)
+    finally:
+        llvm().DisposeTargetMachine(machine)
 
 
 def keep_forever(value: object) -> None:
@@ -311,16 +264,19 @@ def load(images: bytes | Sequence[bytes], symbols: Mapping[str, int], name: str 
     tables = [symbol_table(image) for image in objects]
     defined = dict.fromkeys(symbol for table in tables for symbol in table.defined)
     wanted = dict.fromkeys(symbol for table in tables for symbol in table.undefined if symbol not in defined)
-    builder = initialise().JITLibraryBuilder()
-    for image in objects:
-        builder.add_object_img(image)
-    for symbol, address in _resolve(wanted, symbols, name).items():
-        builder.import_symbol(symbol, address)
-    for symbol in defined:
-        builder.export_symbol(symbol)
+    imports = _resolve(wanted, symbols, name)
+    elements = (LinkElement * len(objects))(
+        *(LinkElement(_OBJECT_IMAGE, image, len(image)) for image in objects)
+    )
+    given = (SymbolAddress * len(imports))(
+        *(SymbolAddress(symbol.encode(), at) for symbol, at in imports.items())
+    )
+    asked = (SymbolAddress * len(defined))(*(SymbolAddress(symbol.encode(), 0) for symbol in defined))
     unique = f"{name}.{next(_NUMBERS)}"  # ORC takes no name twice, not even after unloading
-    try:
-        tracker = builder.link(_linker(), unique)  # one at a time: llvmlite's own lock sees to that
-    except RuntimeError as error:
-        raise InternalError(f"{name} cannot be linked: {error}", stage="engine") from None
-    return Library(unique, tracker, {symbol: tracker[symbol] for symbol in defined})
+    with _LINKING, message() as error:
+        tracker = llvm().LLJIT_Link(
+            _linker(), unique.encode(), elements, len(elements), given, len(given), asked, len(asked), error
+        )
+        if not tracker:
+            raise InternalError(f"{name} cannot be linked: {error}", stage="engine")
+    return Library(unique, tracker, {symbol: found.address for symbol, found in zip(defined, asked)})

@@ -23,6 +23,7 @@ from braze.runtime.heaptype import python_address, python_function
 from braze.runtime.irtext import Module
 from braze.runtime.layout import Layout, check, layout, unsupported
 from braze.target import Target
+from braze.targets.binding import llvm
 from braze.types import TensorType
 
 PYTHON = (
@@ -114,7 +115,7 @@ def _try() -> Native | None:
     if why_not() is not None:
         return None
     try:
-        import llvmlite  # noqa: F401
-    except ImportError:
+        llvm()
+    except (ImportError, OSError):
         return None
     return _build(layout())

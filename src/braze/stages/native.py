@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from braze.program import records
@@ -51,6 +50,8 @@ def _images(program: Program, target: Target) -> list[bytes]:
     parts = min(target.cores, len(kernels(program)) // KERNELS_PER_OBJECT)
     if parts <= 1:
         return [cached_object(emit(program, target), target)]
+    from concurrent.futures import ThreadPoolExecutor  # 5 ms, for large programs only
+
     with ThreadPoolExecutor(parts) as threads:
         return list(
             threads.map(lambda text: cached_object(text, target), emit_modules(program, target, parts))

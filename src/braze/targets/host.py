@@ -1,7 +1,7 @@
 """The machine that this process runs on, as a `Target`.
 
 LLVM names the CPU and its features; the system gives the caches and the cores that the process may use.
-llvmlite is imported here and in `runtime/` only, at the first call of `host`.
+The library is opened at the first call of `host`.
 """
 
 from __future__ import annotations
@@ -9,23 +9,12 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from braze.target import Target
+from braze.targets.binding import text_of, version
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _DEFAULT_L1, _DEFAULT_L2 = 32 << 10, 1 << 20
-
-
-@cache
-def initialise() -> Any:
-    """llvmlite's binding with the native code generator ready."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    return llvm
 
 
 @cache
@@ -35,24 +24,23 @@ def host() -> Target:
     >>> host().name
     'cpu'
     """
-    llvm = initialise()
-    found = llvm.get_host_cpu_features()
-    has = {name for name, present in found.items() if present}
-    features = found.flatten()
+    features = sorted(text_of("GetHostCPUFeatures").split(","), key=lambda feature: feature[1:])
+    has = {feature[1:] for feature in features if feature.startswith("+")}
     if "avx512f" in has:
         # LLVM would split 512-bit vectors in halves on most Intel CPUs; whole ones are twice as fast (FMA peak).
-        features += ",-prefer-256-bit"
+        features.append("-prefer-256-bit")
     return Target(
         "cpu",
-        triple=llvm.get_process_triple(),
-        cpu=llvm.get_host_cpu_name(),
-        features=features,
+        triple=text_of("GetProcessTriple"),
+        cpu=text_of("GetHostCPUName"),
+        features=",".join(filter(None, features)),
         vector_bytes=64 if "avx512f" in has else 32 if "avx2" in has else 16,
         masked_memory=bool(has & {"avx512f", "avx2", "sve"}),
         has_fma=bool(has & {"fma", "avx512f", "neon", "v"}),
         l1_bytes=_cache_bytes(1, _DEFAULT_L1),
         l2_bytes=_cache_bytes(2, _DEFAULT_L2),
         cores=_cores(),
+        llvm=f"llvmlite {version()}",
     )
 
 
