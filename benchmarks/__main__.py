@@ -111,7 +111,7 @@ def _show(row: dict[str, Any]) -> None:
     )
 
 
-def _first_call(cores: int) -> list[dict[str, Any]]:
+def _first_call(only: str, cores: int) -> list[dict[str, Any]]:
     """A fresh process: import and the first call of a small function, with the object cache warm and empty."""
     import tempfile
 
@@ -125,9 +125,15 @@ def _first_call(cores: int) -> list[dict[str, Any]]:
         subprocess.run([sys.executable, "-c", code], env=environment, check=True)
         return time.perf_counter() - start
 
-    seconds(ours)  # writes bytecode and the runtime's objects
+    cases = [
+        case
+        for case in (("runtime objects cached", 3.0, False), ("first run on the machine", 2.0, True))
+        if only in f"import and first call, {case[0]}"
+    ]
+    if cases:
+        seconds(ours)  # writes bytecode and the runtime's objects
     rows = []
-    for name, bar, empty in (("runtime objects cached", 3.0, False), ("first run on the machine", 2.0, True)):
+    for name, bar, empty in cases:
         pairs = []
         for _ in range(7):
             with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +146,7 @@ def _first_call(cores: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _compilation() -> list[dict[str, Any]]:
+def _compilation(only: str) -> list[dict[str, Any]]:
     """Trace, lower and compile: a fresh function and shape each time, so that no cache has the program."""
     import jax
     import jax.numpy as jnp
@@ -158,6 +164,8 @@ def _compilation() -> list[dict[str, Any]]:
     rows = []
     with bz.config(cache="off"):
         for name, formula, shapes in cases:
+            if only not in f"trace, lower, compile: {name}":
+                continue
             pairs = []
             for k in range(15):
                 args = [np.zeros(shape, np.float32) for shape in shapes(1024 + 64 * k)]
@@ -193,10 +201,9 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for cores in (1, 2) if asked.cores == "both" else (int(asked.cores),):
         rows += _rows(cores, asked)
-    if not asked.only:
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-        rows += _compilation()
-        rows += _first_call(1)
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    rows += _compilation(asked.only)
+    rows += _first_call(asked.only, 1)
     if asked.json:
         with open(asked.json, "w") as file:
             json.dump(rows, file, indent=1)

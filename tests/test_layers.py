@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "braze"
 GROUPS = (
-    ("errors", "knobs", "dtypes", "types", "target", "tree", "tree_util", "core"),
+    ("record", "errors", "knobs", "dtypes", "types", "target", "tree", "tree_util", "core"),
     ("ops", "trace", "hlo", "passes", "kernel", "program", "targets", "cache", "runtime"),
     ("array", "stages"),
     ("lax", "numpy", "nn", "random", "scipy", "debug"),

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from braze.errors import ConfigError
+from braze.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+@dataclass(slots=True, eq=False, repr=False)
+class Knob(Record):
     name: str
     parse: Callable[[str], Any]
     default: Any

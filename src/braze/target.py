@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from braze.dtypes import DType
+from braze.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+@dataclass(slots=True, eq=False, repr=False)
+class Target(Record):
     """A machine to compile for.
 
     Attributes:

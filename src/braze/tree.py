@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from braze.errors import ArgumentError
+from braze.record import Record
 
 __all__ = [
     "all",
@@ -45,8 +46,8 @@ IsLeaf = Callable[[Any], bool]
 # Key paths.
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceKey:
+@dataclass(slots=True, eq=False, repr=False)
+class SequenceKey(Record):
     """The way into a list or tuple."""
 
     idx: int
@@ -55,8 +56,8 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class DictKey:
+@dataclass(slots=True, eq=False, repr=False)
+class DictKey(Record):
     """The way into a dict."""
 
     key: Hashable
@@ -65,8 +66,8 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class GetAttrKey:
+@dataclass(slots=True, eq=False, repr=False)
+class GetAttrKey(Record):
     """The way into an attribute of a namedtuple or dataclass."""
 
     name: str
@@ -75,8 +76,8 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class FlattenedIndexKey:
+@dataclass(slots=True, eq=False, repr=False)
+class FlattenedIndexKey(Record):
     """The way into a container that names no keys: the position among its children."""
 
     key: int

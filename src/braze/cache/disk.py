@@ -21,7 +21,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 import struct
 import time
@@ -34,6 +33,7 @@ from typing import Any
 
 from braze import knobs
 from braze.cache.key import Key
+from braze.record import Record
 
 MAGIC = b"braze object 1\n\0"
 _FRAME = struct.Struct("<16sQQ32s")
@@ -42,8 +42,8 @@ _TUNING = ("prefer-", "fast-", "slow-", "tune", "no-", "false-deps-", "idiv", "m
 _ABANDONED_SECONDS = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+@dataclass(slots=True, eq=False, repr=False)
+class Entry(Record):
     """An object file and what its writer wants to know again (JSON values only)."""
 
     image: bytes
@@ -97,7 +97,7 @@ class DiskCache:
     def put(self, key: Key, entry: Entry) -> None:
         """Write an entry; another process that writes the same key at the same time is no harm."""
         self._sweep()
-        temporary = self.folder / f"{key.digest}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+        temporary = self.folder / f"{key.digest}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(handle, "wb") as file:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from braze.record import Record
 from braze.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+@dataclass(slots=True, eq=False, repr=False)
+class Key(Record):
     """Named parts, and their digest.
 
     Attributes:

@@ -24,6 +24,7 @@ from braze import core
 from braze.errors import BrazeError, Source, UnsupportedError
 from braze.hlo.ir import Builder, Function, Instruction, Module, Region, Value
 from braze.ops.table import DEFAULT, HLO_OPS, Absent, Op
+from braze.record import Record
 from braze.trace.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, dce
 from braze.types import TensorType
 
@@ -31,8 +32,8 @@ LARGEST_CONSTANT = 64
 """Elements of a captured array that is still written into the program."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredModule:
+@dataclass(slots=True, eq=False, repr=False)
+class LoweredModule(Record):
     """A module and what it is to be called with.
 
     Attributes:

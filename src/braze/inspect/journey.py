@@ -19,6 +19,7 @@ from braze.passes import manager
 from braze.program.assign import assign
 from braze.program.schedule import schedule
 from braze.program.text import print_program
+from braze.record import Record
 from braze.runtime import engine
 from braze.stages import Traced, jit
 from braze.target import Target
@@ -37,8 +38,8 @@ PINNED = Target(
 """The machine of the page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+@dataclass(slots=True, eq=False, repr=False)
+class Stage(Record):
     """One stop: what it is called, what it is, its text and the language of that text."""
 
     title: str

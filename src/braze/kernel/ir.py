@@ -41,6 +41,7 @@ from typing import Literal, TypeAlias
 
 from braze import dtypes
 from braze.dtypes import DType
+from braze.record import Record
 
 Space = Literal["in", "out", "inout", "private", "shared"]
 Access = Literal["uniform", "unit", "gather"]
@@ -59,8 +60,8 @@ class Value:
         return f"<{dtypes.short(self.dtype)}{' varying' if self.varying else ''}>"
 
 
-@dataclass(slots=True, frozen=True)
-class Constant:
+@dataclass(slots=True, eq=False, repr=False)
+class Constant(Record):
     """An immediate operand: a Python number in a dtype, the same in every lane.
 
     `bits` keeps floats exact, NaN payloads too: it is the number's bit pattern as an unsigned integer.
@@ -254,8 +255,8 @@ class Kernel:
     bytes_written: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Opcode:
+@dataclass(slots=True, eq=False, repr=False)
+class Opcode(Record):
     """What a `Compute` may do.
 
     Attributes:

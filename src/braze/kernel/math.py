@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from braze.dtypes import F32, F64, I32, I64, DType
 from braze.kernel.coefficients import POLYNOMIALS
 from braze.kernel.ir import Operand
+from braze.record import Record
 
 if TYPE_CHECKING:
     from braze.kernel.builder import Builder
@@ -34,8 +35,8 @@ INFINITY = float("inf")
 NAN = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+@dataclass(slots=True, eq=False, repr=False)
+class Format(Record):
     """Facts of a floating-point format that the algorithms need.
 
     Attributes:

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from braze.dtypes import F32, DType
 from braze.kernel.builder import Builder, constant
 from braze.kernel.ir import Kernel, Memory, Operand, Value
+from braze.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+@dataclass(slots=True, eq=False, repr=False)
+class Tile(Record):
     """Shape of a micro-kernel's tile.
 
     Attributes:

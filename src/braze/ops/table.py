@@ -33,11 +33,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from braze.record import Record
 from braze.types import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+@dataclass(slots=True, eq=False, repr=False)
+class Absent(Record):
     """A facet that an op does not have, with the reason; asking for it is an error that quotes the reason."""
 
     reason: str
@@ -64,28 +65,28 @@ class Effect(Enum):
     UNORDERED = "unordered"
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
+@dataclass(slots=True, eq=False, repr=False)
+class Exact(Record):
     """Bit for bit; any NaN equals any NaN."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ulp:
+@dataclass(slots=True, eq=False, repr=False)
+class Ulp(Record):
     """Worst error in units in the last place of the result, by dtype."""
 
     f32: float
     f64: float
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+@dataclass(slots=True, eq=False, repr=False)
+class Bound(Record):
     """At most c · log2(n) · eps · Σ|x| over the n terms of a sum."""
 
     c: float
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
+@dataclass(slots=True, eq=False, repr=False)
+class Factors(Record):
     """At most c · n · eps · |Π x| over the n factors of a product."""
 
     c: float
@@ -95,15 +96,15 @@ EXACT = Exact()
 Error = Exact | Ulp | Bound | Factors
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+@dataclass(slots=True, eq=False, repr=False)
+class Family(Record):
     """A kernel that is built, not composed lane by lane; `kernel/build` maps the name to its builder."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class IndexMap:
+@dataclass(slots=True, eq=False, repr=False)
+class IndexMap(Record):
     """An op that only says where an element comes from.
 
     `code(b, index, *operands, **attrs)` gives the lane value at `index`, a tuple with one index value per
@@ -114,8 +115,8 @@ class IndexMap:
     code: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+@dataclass(slots=True, eq=False, repr=False)
+class Cost(Record):
     """Work of one application: flops, calls of transcendental functions, bytes read and written."""
 
     flops: int = 0
@@ -123,8 +124,8 @@ class Cost:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Undefined:
+@dataclass(slots=True, eq=False, repr=False)
+class Undefined(Record):
     """Stands in a transpose rule for the operand whose cotangent is wanted."""
 
     type: TensorType

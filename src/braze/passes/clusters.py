@@ -31,6 +31,7 @@ import numpy as np
 from braze.hlo.ir import Instruction, Value
 from braze.ops.table import IndexMap
 from braze.passes.axes import Cuts, adds_or_drops_units
+from braze.record import Record
 from braze.target import Target
 
 Axes = tuple[int, ...]
@@ -104,8 +105,8 @@ class Cluster:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(slots=True, eq=False, repr=False)
+class Verdict(Record):
     """Whether a producer may join, by which rule, and why (not)."""
 
     fused: bool

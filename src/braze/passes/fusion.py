@@ -39,6 +39,7 @@ from braze.passes.clusters import (
     union,
     writes_in_place,
 )
+from braze.record import Record
 from braze.target import Target
 
 HOST = Target("cpu")
@@ -54,8 +55,8 @@ MOST_BUFFERS = 256
 """Operands and results of a kernel that was put together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+@dataclass(slots=True, eq=False, repr=False)
+class Decision(Record):
     """One candidate edge.
 
     Attributes:

@@ -32,6 +32,7 @@ from braze import core, dtypes
 from braze.core import Tracer
 from braze.hlo.ir import Instruction, Value
 from braze.ops.table import HLO_OPS, Op
+from braze.record import Record
 
 SPLAT_SOURCES = frozenset(HLO_OPS[name] for name in ("constant", "broadcast_in_dim", "reshape"))
 """Ops whose results may be splats."""
@@ -55,8 +56,8 @@ class Wildcard:
 ANY = Wildcard()
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+@dataclass(slots=True, eq=False, repr=False)
+class Attribute(Record):
     """An attribute variable of a pattern."""
 
     name: str
@@ -131,8 +132,8 @@ def attributes(names: str) -> list[Attribute]:
     return [Attribute(name) for name in names.split()]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+@dataclass(slots=True, eq=False, repr=False)
+class Rule(Record):
     """A named equation: the left side is replaced by the right.
 
     Attributes:
@@ -263,8 +264,8 @@ def is_number(wanted: float, found: np.generic | None) -> bool:
 # The index --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+@dataclass(slots=True, eq=False, repr=False)
+class Form(Record):
     """One order of a rule's left side."""
 
     rule: Rule

@@ -15,10 +15,11 @@ from braze.passes.inline import inline
 from braze.passes.layout import layout
 from braze.passes.loops import loops
 from braze.passes.simplify import simplify
+from braze.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+@dataclass(slots=True, eq=False, repr=False)
+class Pass(Record):
     """A row of the pipeline.
 
     Attributes:

@@ -24,6 +24,7 @@ from braze.kernel.ir import (
     Value,
     While,
 )
+from braze.record import Record
 
 # Index arithmetic that gives different elements for different loop indices as the builder uses it. `min` and
 # `max` do not: a last tile that overlaps the one before reads what was written already.
@@ -34,8 +35,8 @@ _INJECTIVE = frozenset(
 Loops = tuple[For | While, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Touch:
+@dataclass(slots=True, eq=False, repr=False)
+class _Touch(Record):
     """One access: `order` counts the kernel's accesses, `body` is the list of statements it stands in."""
 
     order: int

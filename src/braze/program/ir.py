@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from braze.kernel.ir import Kernel
+from braze.record import Record
 from braze.types import TensorType
 
 Place = Literal["arena", "parameter", "result", "constant"]
@@ -47,8 +48,8 @@ class Buffer:
     index: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class Slice:
+@dataclass(slots=True, eq=False, repr=False)
+class Slice(Record):
     """Where a buffer lies: `index` of the parameter, result or constant, byte `offset` in it or in the arena."""
 
     place: Place

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from braze.program.ir import Branch, Copy, Host, Launch, Loop, Program, Step
+from braze.record import Record
 
 _BYTES_PER_SECOND = 10e9
 _FLOPS_PER_SECOND = 10e9
@@ -17,8 +18,8 @@ _STEP_SECONDS = 2e-9
 _PATIENCE_SECONDS = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryAnalysis:
+@dataclass(slots=True, eq=False, repr=False)
+class MemoryAnalysis(Record):
     """Bytes that a call takes, under JAX's names; `lower_bound` is what no assignment of `temp` could beat."""
 
     argument_size_in_bytes: int
@@ -28,8 +29,8 @@ class MemoryAnalysis:
     temp_lower_bound_in_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRecord:
+@dataclass(slots=True, eq=False, repr=False)
+class KernelRecord(Record):
     """One launch of a program, in program order; in a loop it runs more than once."""
 
     name: str

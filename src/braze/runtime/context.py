@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from braze.errors import DTypeError, ShapeError
+from braze.record import Record
 from braze.types import TensorType
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class HostCallback:
+@dataclass(slots=True, eq=False, repr=False)
+class HostCallback(Record):
     """A Python function that a program calls.
 
     Attributes:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from braze.errors import AllocationError, ArgumentError, DTypeError, InternalError, ShapeError
+from braze.record import Record
 from braze.runtime import allocator, descriptor, engine, pool
 from braze.runtime.context import Host, HostCallback
 from braze.runtime.descriptor import CHECKS_SIGNALS, RELEASES_GIL, Descriptor
@@ -32,8 +33,8 @@ SHORT_SECONDS = 10e-6
 """Programs estimated below this keep the GIL: giving it up and taking it back costs 60 ns each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+@dataclass(slots=True, eq=False, repr=False)
+class Signature(Record):
     """What a program takes, gives and needs.
 
     Attributes:

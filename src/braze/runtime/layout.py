@@ -18,11 +18,12 @@ from functools import cache
 import numpy as np
 
 from braze import dtypes
+from braze.record import Record
 from braze.types import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+@dataclass(slots=True, eq=False, repr=False)
+class Layout(Record):
     """Byte offsets.
 
     Attributes:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from braze.record import Record
 from braze.runtime import array_native, dispatch_native, gate
 from braze.runtime.array_native import NativeArrays
 from braze.runtime.deleted import raise_deleted, raise_out_of_memory
@@ -45,8 +46,8 @@ OBJECTS: dict[str, object] = {
 _NUMPY_ROWS = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+@dataclass(slots=True, eq=False, repr=False)
+class Native(Record):
     """Both implementations in machine code."""
 
     arrays: NativeArrays

@@ -14,10 +14,11 @@ import struct
 from dataclasses import dataclass
 
 from braze.errors import InternalError
+from braze.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
+@dataclass(slots=True, eq=False, repr=False)
+class Symbols(Record):
     """Global names of one object, without the platform's leading underscore."""
 
     defined: tuple[str, ...]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from braze.record import Record
 from braze.runtime import engine, services_ir
 from braze.target import Target
 
@@ -29,8 +30,8 @@ PROGRAM_SYMBOLS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+@dataclass(slots=True, eq=False, repr=False)
+class Services(Record):
     """The loaded runtime.
 
     Attributes:

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from braze.record import Record
 from braze.runtime.call_ir import CALL
 from braze.runtime.heap_ir import CLASSES, HEAP, POSIX_ALLOCATE, WINDOWS_ALLOCATE
 from braze.runtime.pool_ir import CALLBACKS, LINUX, POOL
 from braze.targets.trig import huge_trig
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+@dataclass(slots=True, eq=False, repr=False)
+class Machine(Record):
     """The instructions and system calls that a triple brings.
 
     Attributes:

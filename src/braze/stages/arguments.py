@@ -10,13 +10,14 @@ from typing import Any
 from braze import core, tree
 from braze.core import Tracer, typeof
 from braze.errors import ArgumentError, ConcretizationError
+from braze.record import Record
 from braze.trace.calling import argument_names
 from braze.trace.make_jaxpr import ShapeDtypeStruct
 from braze.types import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(slots=True, eq=False, repr=False)
+class Options(Record):
     """What `jit` was told."""
 
     static_argnums: tuple[int, ...] = ()

@@ -22,6 +22,7 @@ from braze.cache.explain import Parts
 from braze.core import Tracer
 from braze.errors import ArgumentError
 from braze.ops.control import jit as jit_op
+from braze.record import Record
 from braze.runtime import dispatch
 from braze.stages import calls, report
 from braze.stages.arguments import Options, Signature, completed, dynamic_names, static_key, take_apart
@@ -284,8 +285,8 @@ def _eval_shape_method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _trace_method(self, *args, **kwargs).out_info
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCacheInfo:
+@dataclass(slots=True, eq=False, repr=False)
+class FunctionCacheInfo(Record):
     """What a jitted function remembers.
 
     Attributes:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from braze.kernel.ir import Kernel
+from braze.record import Record
 from braze.types import TensorType
 
 BufferName = tuple[Literal["operand", "result", "temporary"], int]
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltLaunch:
+@dataclass(slots=True, eq=False, repr=False)
+class BuiltLaunch(Record):
     """A kernel, and per parameter the operand, result or temporary of the fusion that it is.
 
     A parameter of space `inout` is an operand whose memory becomes the result that the fusion's `aliases`
@@ -23,8 +24,8 @@ class BuiltLaunch:
     buffers: tuple[BufferName, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+@dataclass(slots=True, eq=False, repr=False)
+class Built(Record):
     """Launches in order, and the temporaries that live between them."""
 
     launches: tuple[BuiltLaunch, ...]

@@ -1,0 +1,49 @@
+"""Record: equality, hash and repr by fields, for small values that are never changed.
+
+`@dataclass(frozen=True)` writes and compiles six methods for every class, 0.7 ms each; with over forty such
+classes that was a tenth of a program's first call. A record takes `__init__` and the slots from `dataclass`
+and the rest from here, once for all. Like the nodes of the IRs it is not frozen, and not mutated either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar
+
+
+def _nothing(_: Any) -> tuple[()]:
+    return ()
+
+
+class Record:
+    """The base of a `@dataclass(slots=True, eq=False, repr=False)` that is compared by value.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(slots=True, eq=False, repr=False)
+    ... class Size(Record):
+    ...     rows: int
+    ...     columns: int = 1
+    >>> Size(3) == Size(3, 1), len({Size(3), Size(3, 1)}), Size(3)
+    (True, 1, Size(rows=3, columns=1))
+    """
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _values: ClassVar[Callable[[Any], Any]] = staticmethod(_nothing)
+
+    def __init_subclass__(cls) -> None:
+        own = cls.__dict__.get("__annotations__", {})
+        cls._fields = (*cls._fields, *(name for name, of in own.items() if not of.startswith("ClassVar")))
+        cls._values = staticmethod(attrgetter(*cls._fields) if cls._fields else _nothing)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return bool(type(self)._values(self) == type(self)._values(other))
+
+    def __hash__(self) -> int:
+        return hash((type(self), type(self)._values(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self._fields)})"
