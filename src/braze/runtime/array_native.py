@@ -199,7 +199,7 @@ def _emit_get_aval(module: Module, at: Layout, fields: Fields) -> None:
 
 def _emit_view(module: Module, at: Layout) -> None:
     """The base of ndarrays: holds an array and counts as one reader of its memory."""
-    f = module.function("view_dealloc", "void", "ptr")
+    f = module.function("view_dealloc", "void", "ptr", cold=True)
     (view,) = f.parameters
     array = f.load("ptr", view, at.header)
     f.call("void", "array_unpin", f"ptr {array}")
@@ -212,7 +212,7 @@ def _emit_view(module: Module, at: Layout) -> None:
 
 def _emit_numpy(module: Module, at: Layout, fields: Fields) -> None:
     """array_numpy(array, flags): an ndarray over the array's memory."""
-    f = module.function("array_numpy", "ptr", "ptr", "i32")
+    f = module.function("array_numpy", "ptr", "ptr", "i32", cold=True)
     array, flags = f.parameters
     aval = f.load("ptr", array, fields.aval)
     dead = f.binary("xor", "i1", is_live(f, at, aval), "true")
@@ -249,7 +249,7 @@ def _emit_numpy(module: Module, at: Layout, fields: Fields) -> None:
 
 def _emit_buffer(module: Module) -> None:
     """bf_getbuffer: NumPy knows formats and shapes, so the request goes to an ndarray over the memory."""
-    f = module.function("array_getbuffer", "i32", "ptr", "ptr", "i32")
+    f = module.function("array_getbuffer", "i32", "ptr", "ptr", "i32", cold=True)
     array, buffer, flags = f.parameters
     f.store("ptr", "null", buffer, 8)  # Py_buffer.obj, as the protocol wants it after a failure
     made = f.call("ptr", "array_numpy", f"ptr {array}", f"i32 {CONTIGUOUS_ALIGNED}")
@@ -285,28 +285,28 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
         f.call("ptr", "memcpy", f"ptr {target}", f"ptr {origin}", f"i64 {nbytes}")
     f.ret(made)
 
-    f = module.function("py_address", "ptr", "ptr", "ptr")
+    f = module.function("py_address", "ptr", "ptr", "ptr", cold=True)
     f.ret(f.call("ptr", "PyLong_FromVoidPtr", f"ptr {f.load('ptr', f.parameters[1], fields.data)}"))
 
     for name, flags in (("py_numpy", CONTIGUOUS_ALIGNED), ("py_writable", CONTIGUOUS_ALIGNED | WRITEABLE)):
         f = module.function(name, "ptr", "ptr", "ptr")
         f.ret(f.call("ptr", "array_numpy", f"ptr {f.parameters[1]}", f"i32 {flags}"))
 
-    f = module.function("py_owner", "ptr", "ptr", "ptr")
+    f = module.function("py_owner", "ptr", "ptr", "ptr", cold=True)
     owner = f.load("ptr", f.parameters[1], fields.owner)
     found = f.select(f.is_null(owner), "ptr", module.external("_Py_NoneStruct"), owner)
     f.call("void", "Py_IncRef", f"ptr {found}")
     f.ret(found)
 
-    f = module.function("py_readers", "ptr", "ptr", "ptr")
+    f = module.function("py_readers", "ptr", "ptr", "ptr", cold=True)
     f.ret(f.call("ptr", "PyLong_FromSsize_t", f"i64 {f.load('i64', f.parameters[1], fields.exports)}"))
 
-    f = module.function("py_state", "ptr", "ptr", "ptr")
+    f = module.function("py_state", "ptr", "ptr", "ptr", cold=True)
     state = f.load("ptr", f.parameters[1], fields.aval)
     f.call("void", "Py_IncRef", f"ptr {state}")
     f.ret(state)
 
-    f = module.function("py_delete", "ptr", "ptr", "ptr", "i64")
+    f = module.function("py_delete", "ptr", "ptr", "ptr", "i64", cold=True)
     array, marker = f.load("ptr", f.parameters[1]), f.load("ptr", f.parameters[1], 8)
     f.call("void", "array_mark", f"ptr {array}", f"ptr {marker}")
     with f.when(f.compare("eq", "i64", f.load("i64", array, fields.exports), 0)):
@@ -315,7 +315,7 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
     f.call("void", "Py_IncRef", f"ptr {none}")
     f.ret(none)
 
-    f = module.function("array_mark", "void", "ptr", "ptr")
+    f = module.function("array_mark", "void", "ptr", "ptr", cold=True)
     array, marker = f.parameters
     before = f.load("ptr", array, fields.aval)
     increment(f, marker)
@@ -323,7 +323,7 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
     f.call("void", "Py_DecRef", f"ptr {before}")
     f.ret()
 
-    f = module.function("array_take", "i32", "ptr", "ptr")
+    f = module.function("array_take", "i32", "ptr", "ptr", cold=True)
     target, array = f.parameters
     block, refused = f.load("ptr", array, fields.data), f.label()
     f.require(f.is_null(f.load("ptr", array, fields.owner)), refused)
@@ -336,7 +336,7 @@ def _emit_functions(module: Module, at: Layout, fields: Fields) -> None:
     f.start(refused)
     f.ret(0)
 
-    f = module.function("py_take", "ptr", "ptr", "ptr", "i64")
+    f = module.function("py_take", "ptr", "ptr", "ptr", "i64", cold=True)
     array, aval = f.load("ptr", f.parameters[1]), f.load("ptr", f.parameters[1], 8)
     made = f.call("ptr", "array_shell", f"ptr {aval}", "i64 0")
     with f.when(f.is_null(made), returns=True):

@@ -100,7 +100,7 @@ done:
 }
 
 ; Calls host(callback, operands, results) in Python. An exception stays set in this thread, with its traceback.
-define i32 @braze_host(ptr %context, i32 %callback, ptr %operands, ptr %results) {
+define i32 @braze_host(ptr %context, i32 %callback, ptr %operands, ptr %results) cold noinline optnone {
 entry:
   %field = getelementptr i64, ptr %context, i64 4
   %host = load ptr, ptr %field

@@ -456,7 +456,7 @@ def _emit_donate(module: Module, at: Layout, array: Fields) -> None:
     takes for the parameter. `entry_donated` gives the memory of all other donated leaves back; it is called
     also where a copy could not be had, since other leaves may have lost their memory before.
     """
-    f = module.function("entry_donate", "i1", "ptr", "ptr", "ptr")
+    f = module.function("entry_donate", "i1", "ptr", "ptr", "ptr", cold=True)
     entry, values, frame = f.parameters
     leaf_count, leaves = _each_leaf(f, entry)
     parameters = f.at(frame, _field(f, entry, "at_parameters"))
@@ -509,7 +509,7 @@ def _emit_donate(module: Module, at: Layout, array: Fields) -> None:
                 f.call("void", "array_mark", f"ptr {value}", f"ptr {marker}")
     f.ret(f.load("i1", good))
 
-    f = module.function("entry_donated", "void", "ptr", "ptr")
+    f = module.function("entry_donated", "void", "ptr", "ptr", cold=True)
     entry, values = f.parameters
     leaf_count, leaves = _each_leaf(f, entry)
     array_type = f.load("ptr", module.variable("array_type"))
@@ -716,7 +716,7 @@ def _emit_type(module: Module, at: Layout, fields: FunctionFields) -> None:
     owned = (fields.slow, fields.dict, fields.keep)
     none = module.external("_Py_NoneStruct")
 
-    f = module.function("function_traverse", "i32", "ptr", "ptr", "ptr")
+    f = module.function("function_traverse", "i32", "ptr", "ptr", "ptr", cold=True)
     function, visit, argument = f.parameters
     for offset in (at.kind, *owned):
         value = f.load("ptr", function, offset)
@@ -727,7 +727,7 @@ def _emit_type(module: Module, at: Layout, fields: FunctionFields) -> None:
     f.ret(0)
 
     # None in place of the slow path: a finaliser of the same cycle may still call the function.
-    f = module.function("function_clear", "i32", "ptr")
+    f = module.function("function_clear", "i32", "ptr", cold=True)
     (function,) = f.parameters
     f.store("ptr", "null", function, fields.chain)
     f.store("i64", 0, function, fields.frame)
@@ -738,7 +738,7 @@ def _emit_type(module: Module, at: Layout, fields: FunctionFields) -> None:
         f.call("void", "Py_DecRef", f"ptr {value}")
     f.ret(0)
 
-    f = module.function("function_dealloc", "void", "ptr")
+    f = module.function("function_dealloc", "void", "ptr", cold=True)
     (function,) = f.parameters
     f.call("void", "PyObject_GC_UnTrack", f"ptr {function}")
     with f.when(f.not_null(f.load("ptr", function, fields.weak))):
@@ -760,7 +760,7 @@ def _emit_type(module: Module, at: Layout, fields: FunctionFields) -> None:
 
 def _emit_functions(module: Module, at: Layout, fields: FunctionFields) -> None:
     """What Python calls: make(slow, dict, keep), set(function, keep, chain, frame bytes), kept(function)."""
-    f = module.function("py_make_function", "ptr", "ptr", "ptr", "i64")
+    f = module.function("py_make_function", "ptr", "ptr", "ptr", "i64", cold=True)
     arguments = f.parameters[1]
     kind = f.load("ptr", module.variable("function_type"))
     made = f.call("ptr", "PyType_GenericAlloc", f"ptr {kind}", "i64 0")
@@ -772,7 +772,7 @@ def _emit_functions(module: Module, at: Layout, fields: FunctionFields) -> None:
             f.store("ptr", value, made, offset)
     f.ret(made)
 
-    f = module.function("py_set_entries", "ptr", "ptr", "ptr", "i64")
+    f = module.function("py_set_entries", "ptr", "ptr", "ptr", "i64", cold=True)
     arguments = f.parameters[1]
     function, keep = f.load("ptr", arguments), f.load("ptr", arguments, 8)
     chain = f.call("ptr", "PyLong_AsVoidPtr", f"ptr {f.load('ptr', arguments, 16)}")
@@ -787,7 +787,7 @@ def _emit_functions(module: Module, at: Layout, fields: FunctionFields) -> None:
     f.call("void", "Py_IncRef", f"ptr {none}")
     f.ret(none)
 
-    f = module.function("py_kept", "ptr", "ptr", "ptr")
+    f = module.function("py_kept", "ptr", "ptr", "ptr", cold=True)
     keep = f.load("ptr", f.parameters[1], fields.keep)
     f.call("void", "Py_IncRef", f"ptr {keep}")
     f.ret(keep)

@@ -68,7 +68,7 @@ entry:
   ret i64 %bytes
 }
 
-define internal ptr @from_system(i64 %bytes) {
+define internal ptr @from_system(i64 %bytes) cold noinline optnone {
 entry:
   %place = alloca ptr
   %huge = icmp uge i64 %bytes, 4194304
@@ -77,7 +77,7 @@ SYSTEM_ALLOCATE
 }
 
 ; Gives free blocks back to the system until no more than %limit bytes are kept.
-define void @braze_heap_trim(i64 %limit) {
+define void @braze_heap_trim(i64 %limit) cold noinline optnone {
 entry:
   br label %again
 again:
@@ -212,7 +212,7 @@ done:
   ret void
 }
 
-define void @braze_heap_after_fork() {
+define void @braze_heap_after_fork() cold noinline optnone {
   store i32 0, ptr @heap_lock
   ret void
 }

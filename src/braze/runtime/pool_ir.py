@@ -99,7 +99,7 @@ out:
 }
 
 ; The life of a worker: drain, spin a while, sleep on the epoch. It never returns.
-define void @braze_pool_worker(i32 %k) {
+define void @braze_pool_worker(i32 %k) cold noinline optnone {
 entry:
   %rate = call i64 @rate()
   %patience = udiv i64 %rate, 33000 ; 30 us
@@ -233,7 +233,7 @@ leave:
 }
 
 ; In a forked child there are no workers and no other callers.
-define void @braze_pool_after_fork() {
+define void @braze_pool_after_fork() cold noinline optnone {
   store i32 0, ptr @pool_epoch
   store i64 4294967295, ptr @pool_ticket
   store i32 0, ptr @pool_sleepers
@@ -260,7 +260,7 @@ define internal void @braze_wake(ptr %word, i32 %threads) {
   ret void
 }
 
-define internal void @make_way() {
+define internal void @make_way() cold noinline optnone {
 entry:
   %cpu = call i32 @sched_getcpu()
   %workers = load i32, ptr @braze_pool_workers
@@ -301,7 +301,7 @@ declare ptr @memset(ptr, i32, i64)
 CALLBACKS = """
 declare void @braze_sleep(ptr, i32)
 declare void @braze_wake(ptr, i32)
-define internal void @make_way() {
+define internal void @make_way() cold noinline optnone {
   ret void
 }
 """
