@@ -244,3 +244,33 @@ def test_arrays_of_the_other_type_take_the_slow_way() -> None:
     assert made(x) == "slow"
     kinds: list[Any] = list(arrays.array_types())
     assert len(kinds) == 2 and dispatch.is_function(made)
+
+
+def test_dead_arrays_are_used_again_and_only_some_are_kept() -> None:
+    program = """
+import gc, sys
+import numpy as np
+from braze.runtime import native
+from braze.runtime.array_native import KEPT
+from braze.types import TensorType
+
+arrays = native.load().arrays
+
+def make(count, value):
+    return arrays.copy(TensorType((count,), np.dtype("u1")), np.full(count, value, "u1"))
+
+sizes = [0, 64, 65, 256, 257] * KEPT
+made = [make(n, 7) for n in sizes]
+kind = sys.getrefcount(arrays.kind)
+del made
+assert sys.getrefcount(arrays.kind) == kind - len(sizes)
+blocks = sys.getallocatedblocks()
+again = [make(n, i % 251) for i, n in enumerate(sizes)]
+for i, n in enumerate(sizes):
+    assert arrays.numpy(again[i]).tolist() == [i % 251] * n
+    assert sys.getrefcount(again[i]) == 2
+del again
+assert sys.getallocatedblocks() <= blocks + 20
+print("kept")
+"""
+    assert run(program).strip() == "kept"

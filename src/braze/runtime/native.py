@@ -33,7 +33,7 @@ PYTHON = (
     "PyLong_FromVoidPtr", "PyMem_RawFree", "PyMem_RawMalloc", "PyMethod_New", "PyObject_CallOneArg",
     "PyObject_ClearWeakRefs", "PyObject_Free", "PyObject_GC_Del", "PyObject_GC_UnTrack", "PyObject_GetBuffer",
     "PyObject_Init", "PyObject_Malloc", "PyObject_Vectorcall", "PyThreadState_Get", "PyThreadState_GetID",
-    "PyTuple_New", "PyType_GenericAlloc", "Py_DecRef", "Py_IncRef", "_Py_Dealloc",
+    "PyTuple_New", "PyType_GenericAlloc", "Py_DecRef", "Py_IncRef", "_Py_Dealloc", "_Py_NewReference",
 )  # fmt: skip
 OBJECTS: dict[str, object] = {
     "_Py_NoneStruct": None, "_Py_TrueStruct": True, "PyBool_Type": bool, "PyComplex_Type": complex,
