@@ -23,7 +23,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -167,8 +167,9 @@ class Library:
         self._tracker = tracker
         self._addresses = dict(addresses)
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # then the process takes everything down, and threads may still be inside
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the end the process takes everything down, threads may still be inside, and names here are gone.
+        if not ends():
             with message() as error:
                 llvm().LLJIT_Dylib_Tracker_Dispose(self._tracker, error)
 
