@@ -6,7 +6,7 @@ A uniform value is a scalar, a varying one a vector of all the kernel's lanes; w
 
 from __future__ import annotations
 
-from braze.dtypes import BOOL, FLOATS, DType
+from braze.dtypes import BOOL, FLOATS, DType, is_float
 from braze.kernel.builder import number
 from braze.kernel.ir import (
     Compute,
@@ -94,6 +94,8 @@ class LaneValues:
             self.names[s.result] = value
         elif dtype == BOOL:
             self.names[s.result] = self._reduce_bits(s.opcode, value)
+        elif s.opcode in ("min", "max") and is_float(dtype):
+            self.names[s.result] = self._reduce_extreme(s.opcode, value, dtype)
         else:
             self.names[s.result] = self._reduce_halves(s.opcode, value, dtype)
 
@@ -108,6 +110,26 @@ class LaneValues:
                 return w.value(f"icmp eq i{n} {bits}, -1")
         count = w.call(f"llvm.ctpop.i{n}", f"i{n}", f"i{n} {bits}")
         return w.value(f"trunc i{n} {count} to i1")
+
+    def _reduce_extreme(self, opcode: str, value: str, dtype: DType) -> str:
+        """The largest or smallest float of all lanes, by comparisons that look neither at NaN nor at signs of zero.
+
+        Both show in masks of all lanes, once, in place of five `llvm.maximum`, which take LLVM 9 ms.
+        """
+        n, w, kind = self.lanes, self.w, element(dtype)
+        found = self._reduce_halves(f"{opcode}_fast", value, dtype)
+        nan = self._reduce_bits("or", w.value(f"fcmp uno <{n} x {kind}> {value}, {value}"))
+        integer = f"i{8 * dtype.itemsize}"
+        bits = w.value(f"bitcast <{n} x {kind}> {value} to <{n} x {integer}>")
+        # The zero that wins over the other one: +0 as a maximum, -0 as a minimum.
+        wins = 0 if opcode == "max" else -(1 << (8 * dtype.itemsize - 1))
+        is_winner = w.value(f"icmp eq <{n} x {integer}> {bits}, splat ({integer} {wins})")
+        winner = self._reduce_bits("or", is_winner)
+        first, second = ("0.0", "-0.0") if opcode == "max" else ("-0.0", "0.0")
+        zero = w.value(f"select i1 {winner}, {kind} {first}, {kind} {second}")
+        is_zero = w.value(f"fcmp oeq {kind} {found}, 0.0")
+        signed = w.value(f"select i1 {is_zero}, {kind} {zero}, {kind} {found}")
+        return w.value(f"select i1 {nan}, {kind} 0x7FF8000000000000, {kind} {signed}")
 
     def _reduce_halves(self, opcode: str, value: str, dtype: DType) -> str:
         n, kind = self.lanes, element(dtype)

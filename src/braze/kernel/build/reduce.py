@@ -159,38 +159,67 @@ class Product(Monoid):
         return [_combine(e, "add", x[0], y[0])]
 
 
+class Flags(Accumulator):
+    """What comparisons of f32 or f64 do not tell about an extreme: whether a NaN was seen, and the zeros' sign."""
+
+    def __init__(self, reduction: Reduction, opcode: str) -> None:
+        super().__init__(reduction)
+        self.dtype = reduction.nodes[0].dtype
+        self.bits = I32 if self.dtype == F32 else I64
+        # A largest zero is -0 if all signs are set, a smallest one if any is.
+        self.join = "and" if opcode == "max" else "or"
+
+    def start(self, e: Emitter) -> list[Operand]:
+        return [constant(BOOL, False), constant(self.bits, -1 if self.join == "and" else 0)]
+
+    def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
+        (x,) = terms
+        return [
+            e.compute("or", running[0], e.compute("ne", x, x)),
+            e.compute(self.join, running[1], e.bitcast(x, self.bits)),
+        ]
+
+    def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
+        return [e.compute("or", x[0], y[0]), e.compute(self.join, x[1], y[1])]
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        is_nan, signs = running
+        negative = e.compute("lt", signs, constant(self.bits, 0))
+        return [e.lane_reduce("or", is_nan), e.lane_reduce(self.join, negative)]
+
+    def settle(self, e: Emitter, value: Operand, flags: Sequence[Operand]) -> Operand:
+        """The extreme, from what the comparisons found and the flags."""
+        is_nan, signs = flags
+        negative = signs if signs.dtype == BOOL else e.compute("lt", signs, constant(self.bits, 0))
+        zero = e.compute("select", negative, constant(self.dtype, -0.0), constant(self.dtype, 0.0))
+        value = e.compute("select", e.compute("eq", value, 0.0), zero, value)
+        return e.compute("select", is_nan, constant(self.dtype, np.nan), value)
+
+    def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
+        raise AssertionError("flags settle an extreme and are none")
+
+
 class Extreme(Accumulator):
-    """max or min of f32 or f64: the extreme without NaN, whether a NaN was seen, and the sign bits' meet."""
+    """max or min of f32 or f64: the extreme without NaN, and its `Flags`."""
 
     def __init__(self, reduction: Reduction, opcode: str) -> None:
         super().__init__(reduction)
         self.opcode = opcode
         self.dtype = reduction.nodes[0].dtype
-        self.bits = I32 if self.dtype == F32 else I64
-        self.join = "and" if opcode == "max" else "or"
+        self.flags = Flags(reduction, opcode)
 
     def start(self, e: Emitter) -> list[Operand]:
-        signs = constant(self.bits, -1 if self.opcode == "max" else 0)
-        return [identity(self.opcode, self.dtype), constant(BOOL, False), signs]
+        return [identity(self.opcode, self.dtype), *self.flags.start(e)]
 
     def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
         (x,) = terms
-        return [
-            e.compute(f"{self.opcode}_fast", x, running[0]),
-            e.compute("or", running[1], e.compute("ne", x, x)),
-            e.compute(self.join, running[2], e.bitcast(x, self.bits)),
-        ]
+        return [e.compute(f"{self.opcode}_fast", x, running[0]), *self.flags.step(e, running[1:], terms)]
 
     def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
-        return [
-            e.compute(f"{self.opcode}_fast", x[0], y[0]),
-            e.compute("or", x[1], y[1]),
-            e.compute(self.join, x[2], y[2]),
-        ]
+        return [e.compute(f"{self.opcode}_fast", x[0], y[0]), *self.flags.merge(e, x[1:], y[1:])]
 
     def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
-        # A lane's own verdict first; the tree over lanes then propagates NaN and orders zeros itself.
-        return [e.lane_reduce(self.opcode, self._settled(e, running))]
+        return [e.lane_reduce(f"{self.opcode}_fast", running[0]), *self.flags.across(e, running[1:])]
 
     def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
         value = self.partial(e, running)
@@ -199,24 +228,17 @@ class Extreme(Accumulator):
         return [value]
 
     def partial(self, e: Emitter, running: Sequence[Operand]) -> Operand:
-        return running[0] if len(running) == 1 else self._settled(e, running)
-
-    def _settled(self, e: Emitter, running: Sequence[Operand]) -> Operand:
-        value, is_nan, signs = running
-        sign_bit = constant(self.bits, 1 << (8 * self.bits.itemsize - 1))
-        zero = e.bitcast(e.compute("and", signs, sign_bit), self.dtype)
-        value = e.compute("select", e.compute("eq", value, 0.0), zero, value)
-        return e.compute("select", is_nan, constant(self.dtype, np.nan), value)
+        return self.flags.settle(e, running[0], running[1:])
 
 
 class Watched(Accumulator):
     """max or min along the lanes of a pass that is cheap to repeat: the extreme without NaN, and a sum of all terms.
 
     A sum that is no NaN has met no NaN, and an extreme other than zero has no sign to settle; in the rare other
-    case the pass is run again by an `Extreme`.
+    case a second pass collects the `Flags`.
     """
 
-    def __init__(self, reduction: Reduction, opcode: str, again: Callable[[], Operand]) -> None:
+    def __init__(self, reduction: Reduction, opcode: str, again: Callable[[Operand], Operand]) -> None:
         super().__init__(reduction)
         self.opcode = opcode
         self.dtype = reduction.nodes[0].dtype
@@ -242,7 +264,7 @@ class Watched(Accumulator):
     def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
         value, may_be_nan = running
         plain = e.compute("and", e.compute("not", may_be_nan), e.compute("ne", value, 0.0))
-        (settled,) = e.if_(plain, lambda: (value,), lambda: (self.again(),))
+        (settled,) = e.if_(plain, lambda: (value,), lambda: (self.again(value),))
         if inits[0] == identity(self.opcode, self.dtype):
             return [settled]
         return [e.compute(self.opcode, inits[0], settled)]
@@ -370,10 +392,14 @@ class Pass:
             self.accumulators = [Watched(a.reduction, a.opcode, self._again)]
         return self
 
-    def _again(self) -> Operand:
-        exact = Pass(self.e, self.reductions, self.index)
-        (running,) = exact.running()
-        return exact.accumulators[0].partial(self.e, running)
+    def _again(self, value: Operand) -> Operand:
+        (watched,) = self.accumulators
+        assert isinstance(watched, Watched), "only it asks"
+        flags = Flags(watched.reduction, watched.opcode)
+        second = Pass(self.e, self.reductions, self.index)
+        second.accumulators = [flags]
+        (running,) = second.running()
+        return flags.settle(self.e, value, running)
 
     def _lane_axis(self) -> int:
         """The reduced axis along which most inputs lie in memory; a short one only if there is no other."""
