@@ -289,3 +289,23 @@ def test_multiplication_and_addition_round_twice():
         b.store(y, i, b.add(b.mul(value, value), b.load(y, i, "unit")), "unit")
     found = agree(b.finish(1), [data, -data * data])
     assert (found[1] == 0).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("dtype", (F32, F64), ids=str)
+def test_extremes_of_lanes_order_zeros_and_propagate_nan(dtype, lanes):
+    b = Builder("lanes", lanes)
+    x, y = b.memory("x", dtype, lanes, "in"), b.memory("y", dtype, 2, "out")
+    with b.region():
+        b.store(y, 0, b.lane_reduce("min", b.load(x, 0, "unit")), "uniform")
+        b.store(y, 1, b.lane_reduce("max", b.load(x, 0, "unit")), "uniform")
+    kernel = b.finish(1)
+    rng = np.random.default_rng(lanes)
+    specials = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0], dtype)
+    for count in (2, 3, 7):  # zeros alone, zeros and NaN, all
+        for _ in range(8):
+            data = rng.choice(specials[:count], lanes)
+            found = agree(kernel, [data, np.zeros(2, dtype)])[1]
+            if not np.isnan(data).any():
+                assert np.signbit(found[0]) == np.signbit(data[data == data.min()]).any()
+                assert np.signbit(found[1]) == np.signbit(data[data == data.max()]).all()
