@@ -77,6 +77,10 @@ def sum_over(axis: int | None) -> Callable[[Any, Any], Callable[..., Any]]:
     return lambda xp, lax: lambda x: xp.sum(x, axis=axis)
 
 
+def reduced(name: str, axis: int) -> Callable[[Any, Any], Callable[..., Any]]:
+    return lambda xp, lax: lambda x: getattr(xp, name)(x, axis)
+
+
 def loop(xp: Any, lax: Any) -> Callable[..., Any]:
     return lambda s: lax.fori_loop(0, 10_000, lambda i, s: s * 0.999 + xp.sin(s), s)
 
@@ -121,6 +125,11 @@ WORKS: tuple[Work, ...] = (
     Work("sum over axis 0, 1024x1024", (1.7, 2.5), sum_over(0), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),
     Work("sum over axis 1, 1024x1024", (1.7, 2.5), sum_over(1), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),
     Work("sum over all, 1024x1024", (1.7, 2.5), sum_over(None), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),
+    *(Work(f"{name} over axis {axis}, 1024x1024", (1.7, 1.7), reduced(name, axis), normal((1024, 1024)), ("jax", "numpy"), 3)
+      for name in ("prod", "max", "argmax", "mean", "var") for axis in (0, 1)),
+    Work("cumsum, 1M", (3, 3), lambda xp, lax: lambda x: xp.cumsum(x), normal((1 << 20,)), ("jax", "numpy")),
+    *(Work(f"cumsum over axis {axis}, 1024x1024", (3, 3), reduced("cumsum", axis), normal((1024, 1024)), ("jax", "numpy"))
+      for axis in (0, 1)),
     Work("x + 1, 64 MB", (3, 3), lambda xp, lax: lambda x: x + 1, normal((16 << 20,)), ALL),
     Work("fori_loop, 10,000 steps on 16 elements", (20, 20), loop, normal((16,)), ("jax",)),
     Work("grad through scan, 1,000 steps of 60 scalars", (10, 10), scan_loss, scalars, ("jax",)),

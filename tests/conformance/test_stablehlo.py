@@ -52,6 +52,7 @@ NOT_RUN = {
     "sort_float32_5": "compares NaN with NaN by expect_eq",
     "top_k_float32_5_chlo": "compares NaN with NaN by expect_eq",
     "dot_general_uint16_4_3_float32_3_6": "wants -0.25163078, one order of summation; exact is -0.25163095",
+    "cumprod_complex64_8_9": "wants products of size 1e5 within 1e-3, a tenth of their last place",
 }
 """Modules whose checks ask for more than the operation promises."""
 

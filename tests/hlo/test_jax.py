@@ -62,7 +62,13 @@ def numbers(x: Any) -> Any:
     return i // 2, i % 3, i << 1, (i > 0) & (i < 3), jnp.arange(7), jnp.float16(x) + 1, x.astype(jnp.uint8)
 
 
-PROGRAMS = [softmax, loop, scanned, branches, shapes, updates, matmul, through_grad, numbers]
+def windows(x: Any) -> Any:
+    pooled = lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (1, 2), ((0, 1), (1, 0)), window_dilation=(2, 1))
+    grad = jax.grad(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 2), (1, 1), "SAME").sum())(x)
+    return pooled, grad, jnp.cumsum(x, 0), lax.cumprod(x, 1, reverse=True)
+
+
+PROGRAMS = [windows, softmax, loop, scanned, branches, shapes, updates, matmul, through_grad, numbers]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)

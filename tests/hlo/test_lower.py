@@ -236,3 +236,24 @@ def test_long_programs_need_no_recursion() -> None:
 
     made = lower(stage(f, [F3]))
     assert len(made.module.main.region.instructions) == 5002
+
+
+WINDOW = {"window_dimensions": (2, 2), "window_strides": (1, 1), "padding": ((0, 1), (1, 0))}
+PLAIN = {"base_dilation": (1, 1), "window_dilation": (1, 1)}
+
+
+def test_windows_and_running_sums_are_reduce_window() -> None:
+    for f, count in (
+        (lambda x: [ops.cumulative.cumsum(x, axis=1, reverse=True)], 1),
+        (lambda x: [ops.cumulative.cumlogsumexp(x, axis=0, reverse=False)], 1),
+        (lambda x: [ops.windows.reduce_window_max(x, **WINDOW, **PLAIN)], 1),
+        (lambda x: [ops.windows.select_and_gather_add(x, x, select_prim="ge", **WINDOW, **PLAIN)], 2),
+        (lambda x: [ops.windows.select_and_scatter_add(x, x, select_prim="le", **WINDOW)], 0),
+    ):
+        made = lowered(f, F23)
+        found = [i for i in made.module.main.region.instructions if i.regions]
+        assert [len(i.results) for i in found if i.op.hlo == "reduce_window"] == [count] * bool(count)
+    empty = lowered(
+        lambda x: [ops.cumulative.cumsum(x, axis=0, reverse=False)], TensorType((0, 2), dtypes.F32)
+    )
+    assert not empty.module.main.region.instructions

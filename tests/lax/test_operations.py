@@ -55,6 +55,16 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "dot_general": (lambda l, x: l.dot_general(x, x, (((0,), (0,)), ((1,), (1,)))), (X,)),
     "slice": (lambda l, x: (l.slice(x, (0, 1), (3, 4), (2, 2)), l.slice_in_dim(x, -3, None, 2, axis=1)), (X,)),
     "index_in_dim": (lambda l, x: (l.index_in_dim(x, -1), l.index_in_dim(x, 1, 1, keepdims=False)), (X,)),
+    **{f"{n}": (lambda l, x, n=n: (getattr(l, n)(x), getattr(l, n)(x, axis=1, reverse=True)), (X,))
+       for n in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")},
+    "associative_scan": (lambda l, x: l.associative_scan(lambda u, v: (u[0] * v[0], u[1] + v[1]), (x, x), axis=1), (X,)),
+    "reduce": (lambda l, x: (l.reduce(x, 1.0, l.mul, (0,)), l.reduce(x, 0.5, lambda u, v: u * v, (0, 1)),
+                             l.reduce((x, x), (0.0, 1.0), lambda u, v: (u[0] + v[0], u[1] * v[1]), (1,))), (X,)),
+    "reduce_window": (lambda l, x: (l.reduce_window(x, 0.0, l.add, (2, 2), (1, 1), "SAME"),
+                                    l.reduce_window(x, -np.inf, l.max, (2, 3), (2, 1), "VALID"),
+                                    l.reduce_window(x, 1.0, lambda u, v: u * v, (2, 2), (1, 1), "SAME_LOWER"),
+                                    l.reduce_window((x, x), (0.0, -np.inf), lambda u, v: (u[0] + v[0], l.max(u[1], v[1])),
+                                                    (1, 2), (1, 2), window_dilation=(1, 2))), (X,)),
     "stop_gradient": (lambda l, x: l.stop_gradient({"x": x}), (X,)),
 }  # fmt: skip
 

@@ -13,13 +13,16 @@ import pytest
 from jax import lax
 
 from braze.dtypes import F32, I32
-from braze.ops import dot, elementwise, reduce, shape
+from braze.ops import cumulative, dot, elementwise, reduce, shape, windows
 from braze.trace.staging import stage
 from braze.types import TensorType
 
 ZERO, ONE = np.float32(0), np.float32(1)
 DOT = {"lhs_batching_dimensions": (0,), "rhs_batching_dimensions": (0,), "lhs_contracting_dimensions": (1,),
        "rhs_contracting_dimensions": (1,), "dtype": F32, "precision": None}  # fmt: skip
+
+WINDOW = {"window_dimensions": (2, 2), "window_strides": (1, 2), "padding": ((0, 1), (1, 0)),
+          "base_dilation": (1, 1), "window_dilation": (1, 1)}  # fmt: skip
 
 CASES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
     (lambda x: elementwise.integer_pow(x, y=3), lambda x: lax.integer_pow(x, 3)),
@@ -51,6 +54,10 @@ CASES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
      lambda x: lax.dynamic_slice(x, (np.int32(1), np.int32(2)), (2, 2))),
     (lambda x: reduce.reduce_sum(x, axes=(0,)), lambda x: jnp.sum(x, 0)),
     (lambda x: reduce.argmax(x, axes=(0,), index_dtype=I32), lambda x: lax.argmax(x, 0, np.int32)),
+    (lambda x: cumulative.cumsum(x, axis=1, reverse=True), lambda x: lax.cumsum(x, 1, reverse=True)),
+    (lambda x: cumulative.cumlogsumexp(x, axis=0, reverse=False), lambda x: lax.cumlogsumexp(x, 0)),
+    (lambda x: windows.reduce_window_max(x, **WINDOW),
+     lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (1, 2), ((0, 1), (1, 0)))),
     (lambda x: dot.dot_general(x, x, **DOT),
      lambda x: lax.dot_general(x, x, (((1,), (1,)), ((0,), (0,))), preferred_element_type=np.float32)),
 ]  # fmt: skip

@@ -141,7 +141,8 @@ SUMS = ("add", "sub", "select_n", "concatenate", "pad", "dynamic_update_slice", 
 def linear_in(op: Op, types: tuple[TensorType, ...]) -> list[int]:
     """Operands in which the op is linear, the others held."""
     floats = [i for i, t in enumerate(types) if t.dtype == F64]
-    return floats[:1] if op.title == "div" else floats
+    first = op.title in ("div", "select_and_gather_add", "select_and_scatter_add")
+    return floats[:1] if first else floats
 
 
 @pytest.mark.parametrize("op", [op for op in TESTED if not isinstance(op.transpose, Absent)], ids=str)

@@ -1,8 +1,9 @@
 """How attributes of HLO ops are spelled in StableHLO text: one table for the printer and the parser.
 
-braze's records keep StableHLO's attribute names with three differences. Where StableHLO keeps an attribute
+braze's records keep StableHLO's attribute names with four differences. Where StableHLO keeps an attribute
 in the result type (the shape of `reshape`, the dtype of `convert`), the record has it as an attribute and
-the text does not. `pad` and `dot_general` have shorter names. Enumerations are plain strings.
+the text does not. `pad` and `dot_general` have shorter names. Enumerations are plain strings, the padding of
+windows pairs of integers.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def _attribute_text(name: str, value: Any) -> str:
         return f"[{', '.join(f'#stablehlo<{kind} {one}>' for one in value)}]"
     if name == "callee":
         return literals.symbol_text(value)
+    if name == "padding":
+        return literals.value_text(np.asarray(value, np.int64).reshape(-1, 2))
     if isinstance(value, tuple) and all(type(n) in (int, bool) for n in value):
         element = "i1" if value and type(value[0]) is bool else "i64"
         listed = ", ".join(literals.value_text(n, True) for n in value)
@@ -138,7 +141,19 @@ def from_text(
             found[name] = _FROM_RESULTS[name](results)
     if hlo == "compare" and "compare_type" not in found and operands:
         found["compare_type"] = compare_type(operands[0].dtype)
+    if "window_dimensions" in known:
+        _complete_window(found, known)
     return found, None
+
+
+def _complete_window(found: dict[str, Any], known: Sequence[str]) -> None:
+    """Strides, dilations and padding that the text leaves out; padding as pairs."""
+    rank = len(found.get("window_dimensions", ()))
+    for name in ("window_strides", "base_dilations", "window_dilations"):
+        if name in known:
+            found.setdefault(name, (1,) * rank)
+    pairs = np.asarray(found.get("padding", np.zeros((rank, 2)))).reshape(-1, 2)
+    found["padding"] = tuple((int(low), int(high)) for low, high in pairs)
 
 
 def _plain(value: Any) -> Any:

@@ -72,6 +72,7 @@ from braze.lax.lax import (
     tanh,
     transpose,
 )
+from braze.lax.reducing import reduce
 from braze.lax.slicing import (
     dynamic_index_in_dim,
     dynamic_slice,
@@ -83,12 +84,14 @@ from braze.lax.slicing import (
     slice,
     slice_in_dim,
 )
+from braze.lax.windowed import associative_scan, cumlogsumexp, cummax, cummin, cumprod, cumsum, reduce_window
 
 __all__ = [
     "abs",
     "add",
     "argmax",
     "argmin",
+    "associative_scan",
     "bitcast_convert_type",
     "bitwise_and",
     "bitwise_not",
@@ -103,6 +106,11 @@ __all__ = [
     "cond",
     "convert_element_type",
     "cos",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "div",
     "dot",
     "dot_general",
@@ -135,12 +143,14 @@ __all__ = [
     "ne",
     "neg",
     "pad",
+    "reduce",
     "reduce_and",
     "reduce_max",
     "reduce_min",
     "reduce_or",
     "reduce_prod",
     "reduce_sum",
+    "reduce_window",
     "rem",
     "reshape",
     "rev",

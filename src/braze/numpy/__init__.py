@@ -30,6 +30,7 @@ from braze.numpy.creation import (
     zeros,
     zeros_like,
 )
+from braze.numpy.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum, nancumprod, nancumsum
 from braze.numpy.elementwise import (
     abs,
     absolute,
@@ -182,6 +183,10 @@ __all__ = [
     "concatenate",
     "cos",
     "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "divide",
     "divmod",
     "dot",
@@ -240,6 +245,8 @@ __all__ = [
     "moveaxis",
     "multiply",
     "nan",
+    "nancumprod",
+    "nancumsum",
     "ndim",
     "negative",
     "newaxis",

@@ -14,7 +14,7 @@ import numpy as np
 from braze import dtypes, errors
 from braze.core import Tracer, typeof
 from braze.lax import lax
-from braze.numpy import elementwise, indexing, linalg, reductions, shape
+from braze.numpy import cumulative, elementwise, indexing, linalg, reductions, shape
 from braze.runtime import array as arrays
 
 Array = Any
@@ -141,6 +141,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
+    "cumsum": cumulative.cumsum,
+    "cumprod": cumulative.cumprod,
     "clip": elementwise.clip,
     "round": elementwise.round,
 }

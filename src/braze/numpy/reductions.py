@@ -30,7 +30,7 @@ def _keep(result: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return lax.expand_dims(result, axes) if keepdims and axes else result
 
 
-def _widened(dtype: DType) -> DType:
+def widened(dtype: DType) -> DType:
     """The dtype in which NumPy sums and multiplies: bools and narrow integers widen."""
     default = dtypes.default_int()
     if dtype == dtypes.BOOL:
@@ -106,7 +106,7 @@ def _accumulate(
     t = typeof(a)
     wanted = dtypes.canonical(dtype) if dtype is not None else t.dtype
     if dtype is None and (promote_integers or t.dtype == dtypes.BOOL):
-        wanted = _widened(t.dtype)
+        wanted = widened(t.dtype)
     value = lax.as_dtype(a, wanted)
     value = _masked(name, value, where, neutral)
     axes = as_axes(axis, typeof(value).ndim)

@@ -1,9 +1,10 @@
 """What an operation is: one record per operation with every facet, by kind.
 
-`elementwise`, `shape`, `reduce`, `dot`, `control`, `mapped`, `fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
+`elementwise`, `shape`, `reduce`, `windows`, `cumulative`, `dot`, `control`, `mapped`, `fusion`; the records
+fill `PRIMITIVES` and `HLO_OPS` of `table`.
 """
 
-from braze.ops import control, dot, elementwise, fusion, mapped, reduce, shape
+from braze.ops import control, cumulative, dot, elementwise, fusion, mapped, reduce, shape, windows
 from braze.ops.table import HLO_OPS, PRIMITIVES, Op
 
 __all__ = [
@@ -11,10 +12,12 @@ __all__ = [
     "PRIMITIVES",
     "Op",
     "control",
+    "cumulative",
     "dot",
     "elementwise",
     "fusion",
     "mapped",
     "reduce",
     "shape",
+    "windows",
 ]

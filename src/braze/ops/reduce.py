@@ -28,12 +28,14 @@ from braze.ops.facets import (
     full,
     listing,
     moved,
+    no_cost,
     size_of,
 )
 from braze.ops.table import (
     EXACT,
     LINEAR,
     ZERO,
+    Absent,
     Bound,
     Cost,
     Error,
@@ -405,4 +407,61 @@ reduce_hlo = Op(
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
     kernel=Family("reduce"), cost=_reduce_cost, samples=_no_samples,
     multiple_results=True, attrs=("dimensions",),
+)  # fmt: skip
+
+
+# --- reduce with a reducer of its own -----------------------------------------------------------------
+def _reduce_jaxpr_infer(*types: TensorType, jaxpr: Any, dimensions: Axes) -> list[TensorType]:
+    check_reducer("reduce", types, jaxpr)
+    first = types[0]
+    check_axes("reduce", "dimensions", dimensions, first.ndim, "C4", "C5")
+    return [TensorType(kept(first.shape, dimensions), t.dtype) for t in types[: len(types) // 2]]
+
+
+def check_reducer(title: str, types: Sequence[TensorType], jaxpr: Any) -> None:
+    """Raise unless a reducer fits its operands and init values, half of `types` each."""
+    count = len(types) // 2
+    if count == 0 or len(types) % 2:
+        raise ShapeError(f"{title} (C3): there must be as many init values as operands, one at least.")
+    for i, (x, init) in enumerate(zip(types[:count], types[count:])):
+        if x.shape != types[0].shape:
+            raise ShapeError(
+                f"{title} (C1): operand 0 has shape {types[0].shape} and operand {i} has shape {x.shape}, "
+                "which must be alike."
+            )
+        if init.strong is not TensorType((), x.dtype):
+            raise DTypeError(
+                f"{title} (C2): the init value of operand {i} is {init}, which must be "
+                f"{TensorType((), x.dtype)}."
+            )
+    scalars = [TensorType((), t.dtype) for t in types[:count]]
+    if [t.strong for t in jaxpr.out_avals] != scalars:
+        raise DTypeError(
+            f"{title} (C6): the computation gives {_types(jaxpr.out_avals)} and must give {_types(scalars)}."
+        )
+
+
+def _reduce_jaxpr_lower(b: Any, *values: Any, jaxpr: Any, dimensions: Axes) -> Any:
+    return b.emit_many(reduce_hlo, *values, regions=(b.subregion(jaxpr),), dimensions=dimensions)
+
+
+def region_reduction(name: str, infer: Any, lower: Any, attrs: tuple[str, ...], jax_attrs: Any) -> Op:
+    """A reduction by a jaxpr of scalars. Derivatives and batches are written by `trace/`, which evaluates it."""
+
+    def forward(facet: str) -> Callable[..., Any]:
+        return lambda *args, transform, **attrs: getattr(transform, f"{name}_{facet}")(*args, **attrs)
+
+    return Op(
+        name, hlo=None,
+        infer=infer, numpy=Absent("it is lowered to HLO before it runs"), error=EXACT,
+        jvp=forward("jvp"), transpose=Absent("not linear: its derivative is written out in other operations"),
+        batch=forward("batch"), partial=forward("partial"), lower=lower,
+        kernel=LOWERED, cost=no_cost, samples=_no_samples,
+        multiple_results=True, keeps_weak_type=False, jaxprs=("jaxpr",), attrs=attrs, jax_attrs=jax_attrs,
+    )  # fmt: skip
+
+
+reduce = region_reduction(
+    "reduce", _reduce_jaxpr_infer, _reduce_jaxpr_lower, ("jaxpr", "dimensions"),
+    lambda attrs: {"dimensions": attrs["dimensions"], "jaxpr": attrs["jaxpr"]},
 )  # fmt: skip

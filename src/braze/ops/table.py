@@ -144,6 +144,7 @@ class Op:
         commutative: whether operands may be exchanged; rewrite patterns then match both orders.
         multiple_results: whether it gives a list of results.
         keeps_weak_type: whether all-weak operands give a weak result.
+        at_once: whether its `numpy` facet is about one call of NumPy, so that outside of programs an EXACT op runs by it.
         jaxprs: names of the attributes that hold closed jaxprs.
         attrs: names of its attributes, in the order in which they print.
         jax_attrs: `attrs -> dict`: the attributes under JAX's names and in JAX's order, for the jaxpr text.
@@ -166,6 +167,7 @@ class Op:
     commutative: bool = False
     multiple_results: bool = False
     keeps_weak_type: bool = True
+    at_once: bool = True
     jaxprs: tuple[str, ...] = ()
     attrs: tuple[str, ...] = ()
     jax_attrs: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=dict)

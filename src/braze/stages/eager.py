@@ -48,7 +48,13 @@ def run(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
 
 def runs_at_once(op: Op) -> bool:
     """Whether the NumPy facet does outside of programs; effects then happen as the call does."""
-    return op.error is EXACT and not op.jaxprs and not isinstance(op.numpy, Absent) and not knobs.get("check")
+    return (
+        op.error is EXACT
+        and op.at_once
+        and not op.jaxprs
+        and not isinstance(op.numpy, Absent)
+        and not knobs.get("check")
+    )
 
 
 def _at_once(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:

@@ -25,9 +25,10 @@ from typing import Any
 
 from braze.core import bind, typeof
 from braze.errors import DifferentiationError, UnsupportedError
-from braze.ops import control, elementwise, reduce, shape
+from braze.ops import control, elementwise, reduce, shape, windows
 from braze.ops.table import Undefined
 from braze.trace import jaxpr as ir
+from braze.trace import reducing
 from braze.trace.derive import (
     Flags,
     Split,
@@ -47,10 +48,12 @@ from braze.trace.derive import (
     values_of,
 )
 from braze.trace.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from braze.trace.jvp import jvp_flat
 from braze.trace.linearize import has_tangent
 from braze.trace.staging import stage
 from braze.trace.transpose import backward
 from braze.trace.values import Zero, add, full, instantiate, repeat, tangent_type, zero_of
+from braze.trace.vmap import vmap_flat
 from braze.types import TensorType
 
 # jit.
@@ -705,3 +708,55 @@ def scan_batch(
     carry = [v if was or not now else repeat(v, size) for v, was, now in zip(moved[num_consts:], had, flags)]
     results = _scan(derived, moved[:num_consts], carry, xs, attrs)
     return results, axes_of(flags) + axes_of(found[num_carry:], 1)
+
+
+# reduce and reduce_window with a reducer of their own.
+
+
+def _reducer_jvp(written_out: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    tangents, primals = halves(args)
+    return jvp_flat(written_out, primals, tangents)
+
+
+def reduce_jvp(*args: Any, jaxpr: ClosedJaxpr, dimensions: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    return _reducer_jvp(reducing.reduced(jaxpr, dimensions), args)
+
+
+reduce_partial = reduce_jvp
+
+
+def reduce_batch(
+    size: int,
+    args: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    jaxpr: ClosedJaxpr,
+    dimensions: tuple[int, ...],
+) -> tuple[list[Any], list[int | None]]:
+    """One axis more in front; init values with a batch of their own join element by element at the end."""
+    count = len(args) // 2
+    if any(a is not None for a in axes[count:]):
+        return vmap_flat(reducing.reduced(jaxpr, dimensions), size, args, axes)
+    operands = [shape.to_front(size, x, a) for x, a in zip(args[:count], axes)]
+    shifted = tuple(d + 1 for d in dimensions)
+    found = list(bind(reduce.reduce, *operands, *args[count:], jaxpr=jaxpr, dimensions=shifted))
+    return found, [0] * len(found)
+
+
+def reduce_window_jvp(*args: Any, jaxpr: ClosedJaxpr, **window: Any) -> tuple[list[Any], list[Any]]:
+    return _reducer_jvp(reducing.windowed(jaxpr, **window), args)
+
+
+reduce_window_partial = reduce_window_jvp
+
+
+def reduce_window_batch(
+    size: int, args: Sequence[Any], axes: Sequence[int | None], *, jaxpr: ClosedJaxpr, **window: Any
+) -> tuple[list[Any], list[int | None]]:
+    count = len(args) // 2
+    if any(a is not None for a in axes[count:]):
+        return vmap_flat(reducing.windowed(jaxpr, **window), size, args, axes)
+    operands = [shape.to_front(size, x, a) for x, a in zip(args[:count], axes)]
+    wider = windows.batched_window(**window)
+    found = list(bind(windows.reduce_window, *operands, *args[count:], jaxpr=jaxpr, **wider))
+    return found, [0] * len(found)

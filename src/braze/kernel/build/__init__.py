@@ -5,10 +5,13 @@ reduction of much data to few values becomes one launch of partial results and o
 
 The parts: `graph` (the region over collapsed axes), `affine` (index expressions), `emit` (values at an
 index), `reduce` and `dot` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks),
-`split` (two launches), `untangle` (values read at two places at once).
+`split` (two launches), `untangle` (values read at two places at once). Operations of a family of their own
+are built apart: `window` and `scan`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from braze.hlo.ir import Instruction, Region, Value
 from braze.kernel.build.dot import dot_kernel
@@ -18,9 +21,18 @@ from braze.kernel.build.nest import nests
 from braze.kernel.build.schedule import Schedule, lane_count
 from braze.kernel.build.split import split
 from braze.kernel.build.untangle import is_tangled, untangled
+from braze.kernel.build.window import select_and_scatter_kernels, window_kernels
+from braze.ops.table import Family
 from braze.target import Target
 
 __all__ = ["Built", "BuiltLaunch", "build"]
+
+
+FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
+    "window": window_kernels,
+    "select_and_scatter": select_and_scatter_kernels,
+}
+"""Builders of the families that stand alone: what they do with elements is no part of a fusion."""
 
 
 def build(instruction: Instruction, name: str, target: Target) -> Built:
@@ -31,6 +43,9 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
 
     Returns: the launches in order, with their buffers in terms of operands, results and temporaries.
     """
+    family = instruction.op.kernel
+    if isinstance(family, Family) and family.name in FAMILIES:
+        return FAMILIES[family.name](instruction, name, target)
     region = _region(instruction)
     aliases = dict(instruction.attrs.get("aliases", ()))
     graph = Graph(region)

@@ -22,6 +22,7 @@ from braze.dtypes import I32, I64, DType
 from braze.hlo.ir import Region as HloRegion
 from braze.kernel.build.affine import UNBOUNDED, ZERO, Affine, Index, Symbol, linear
 from braze.kernel.build.graph import Graph, Node
+from braze.kernel.build.reducer import inline
 from braze.kernel.builder import Builder, Liftable, constant, number
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
 from braze.kernel.math import FORMATS, divide_by_uniform
@@ -593,21 +594,7 @@ class Emitter(Builder):
 
     def inline(self, region: HloRegion, arguments: Sequence[Operand]) -> list[Operand]:
         """The lane code of a small closed region of scalars, such as a reducer."""
-        values: dict[Any, Operand] = dict(zip(region.parameters, arguments, strict=True))
-        for instruction in region.instructions:
-            attrs = instruction.attrs
-            if instruction.op.hlo == "constant":
-                values[instruction.result] = constant(
-                    instruction.result.type.dtype, attrs["value"].reshape(-1)[0]
-                )
-                continue
-            operands = [values[v] for v in instruction.operands]
-            if instruction.op.hlo in ("broadcast_in_dim", "reshape"):
-                values[instruction.result] = operands[0]
-            else:
-                value = instruction.op.kernel(self, *operands, **attrs)
-                values[instruction.result] = self.lift(value, instruction.result.type.dtype)
-        return [values[v] for v in region.results]
+        return inline(self, region, arguments)
 
 
 def _outer(index: Index, position: int) -> tuple[Any, ...]:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType
-from braze.hlo.ir import Region
 from braze.kernel.build.affine import Affine, Index
 from braze.kernel.build.emit import Emitter, Sweep, is_float, splat
 from braze.kernel.build.graph import Node, Reduction
 from braze.kernel.build.nest import flops_per_element
+from braze.kernel.build.reducer import bool_opcode, identity, reducer_opcode
 from braze.kernel.builder import constant
 from braze.kernel.ir import Operand
 
@@ -34,39 +34,6 @@ LIGHT = 8
 """Operations of a term that may be written twice, for the usual and for the rare case."""
 UNROLLED = 8
 """Axes up to this long are written out; longer sequential sums add this many terms as a tree."""
-
-_OPCODES = {
-    "add": "add", "multiply": "mul", "maximum": "max", "minimum": "min", "and": "and", "or": "or", "xor": "xor",
-}  # fmt: skip
-
-
-def reducer_opcode(region: Region | None) -> str | None:
-    """The opcode of a reducer that is one commutative operation on its two parameters, else None."""
-    if region is None or len(region.instructions) != 1 or len(region.results) != 1:
-        return None
-    (instruction,) = region.instructions
-    if set(instruction.operands) != set(region.parameters) or region.results[0] is not instruction.result:
-        return None
-    return _OPCODES.get(instruction.op.hlo or "")
-
-
-def identity(opcode: str, dtype: DType) -> Operand:
-    """What changes nothing; -0.0 for sums, since +0.0 would turn -0.0 round."""
-    if dtype == BOOL:
-        return constant(BOOL, opcode in ("and", "min", "mul"))
-    match opcode:
-        case "add":
-            return constant(dtype, -0.0 if is_float(dtype) else 0)
-        case "mul":
-            return constant(dtype, 1)
-        case "max" | "min" if is_float(dtype):
-            return constant(dtype, -np.inf if opcode == "max" else np.inf)
-        case "max" | "min":
-            limits = np.iinfo(dtype)
-            return constant(dtype, int(limits.min if opcode == "max" else limits.max))
-        case "and":
-            return constant(dtype, -1)
-    return constant(dtype, 0)
 
 
 class Accumulator:
@@ -128,7 +95,7 @@ class Monoid(Accumulator):
         return [e.cast(terms[0], self.dtype)]
 
     def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
-        return [e.lane_reduce(_bool_opcode(self.opcode, self.dtype), running[0])]
+        return [e.lane_reduce(bool_opcode(self.opcode, self.dtype), running[0])]
 
     def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
         total = running[0]
@@ -303,14 +270,8 @@ def accumulation_dtype(dtype: DType) -> DType:
     return F32 if dtype in (F16, BF16) else dtype
 
 
-def _bool_opcode(opcode: str, dtype: DType) -> str:
-    if dtype != BOOL:
-        return opcode
-    return {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(opcode, opcode)
-
-
 def _combine(e: Emitter, opcode: str, x: Operand, y: Operand) -> Operand:
-    return e.compute(_bool_opcode(opcode, x.dtype), x, y)
+    return e.compute(bool_opcode(opcode, x.dtype), x, y)
 
 
 # Writing them -------------------------------------------------------------------------------------
