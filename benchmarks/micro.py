@@ -23,7 +23,7 @@ from braze.kernel.ir import Kernel
 from braze.kernel.micro import Tile, matrix_strip
 from braze.runtime.engine import compile_object, load
 from braze.targets.host import host
-from braze.targets.llvm import kernel_module
+from braze.targets.llvm import kernel_module, symbol
 
 CHAINS = 12
 STEPS = 20_000
@@ -48,7 +48,7 @@ def compiled(kernel: Kernel) -> Callable[[], float]:
     """A function that runs the whole grid once and returns the seconds it took."""
     library = load(compile_object(kernel_module(kernel, host()), host()), {})
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
-        library.address(kernel.name)
+        library.address(symbol(kernel))
     )
     arrays = [_aligned(m.size) for m in kernel.parameters]
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))

@@ -23,7 +23,8 @@ class Target(Record):
         masked_memory: whether masked vector loads and stores are instructions (else they become scalar code).
         has_fma: whether a fused multiply-add is one instruction.
         l1_bytes, l2_bytes: data caches of one core.
-        cores: cores that this process may use.
+        cores: cores of the machine, whether or not this process may use them: fusion reads it, and results must
+            not depend on a process's affinity. How many threads run is the pool's business.
         llvm: who makes the code, with the version.
     """
 

@@ -12,7 +12,7 @@ from braze.kernel.ir import Kernel
 from braze.runtime.engine import compile_object, load
 from braze.target import Target
 from braze.targets.host import host
-from braze.targets.llvm import kernel_module, scratch_bytes
+from braze.targets.llvm import kernel_module, scratch_bytes, symbol
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -26,7 +26,7 @@ class Machine:
         self.kernel = kernel
         target = target or host()
         self.library = load(compile_object(kernel_module(kernel, target), target), symbols or {})
-        self.function = _KERNEL(self.library.address(kernel.name))
+        self.function = _KERNEL(self.library.address(symbol(kernel)))
         self._scratch = np.full(scratch_bytes(kernel) + 64, 0xA5, np.uint8)
 
     def __call__(self, buffers: Sequence[np.ndarray], first: int = 0, last: int | None = None) -> None:

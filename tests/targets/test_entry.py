@@ -59,7 +59,7 @@ def unbounded(b: Builder, stop: Value, x: Value) -> tuple[Value, ...]:
 
 def test_equal_kernels_are_written_once() -> None:
     text = text_of(module([ROW], lambda b, x: [reversals(b, x, 5)]))
-    assert text.count("define void @reverse") == 1
+    assert text.count("define void @braze.reverse") == 1
     assert body_of(text, "braze_run").count("call void @reverse") == 5
 
 
@@ -79,7 +79,7 @@ def test_long_bodies_of_loops_are_cut_too() -> None:
 
 def test_counted_loop_counts_by_itself_and_does_not_look_at_signals() -> None:
     run = body_of(text_of(module([ROW], lambda b, x: counted(b, 9, [x], lambda c, i, y: [y]))), "braze_run")
-    assert "icmp ult i64" in run and "call void @compare" not in run and "@braze_poll" not in run
+    assert "icmp ult i64" in run and "call void @braze.compare" not in run and "@braze_poll" not in run
 
 
 def test_arrays_of_a_loop_are_filled_before_it() -> None:
@@ -90,7 +90,7 @@ def test_arrays_of_a_loop_are_filled_before_it() -> None:
 
 def test_loop_of_unknown_length_looks_at_signals() -> None:
     run = body_of(text_of(module([INDEX, ROW], unbounded)), "braze_run")
-    assert "call void @compare" in run and "call i32 @braze_poll(ptr %context)" in run
+    assert "call void @braze.compare" in run and "call i32 @braze_poll(ptr %context)" in run
 
 
 def test_text_is_the_same_each_time() -> None:

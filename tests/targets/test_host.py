@@ -1,6 +1,8 @@
 """The target of this machine."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -16,7 +18,16 @@ def test_host_names_the_machine_and_is_made_once():
     assert target.vector_bytes in (16, 32, 64)
     assert target.lanes(F32) == target.vector_bytes // 4
     assert 4 << 10 <= target.l1_bytes <= target.l2_bytes
-    assert target.cores == len(os.sched_getaffinity(0))
+    assert target.cores == os.cpu_count()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_a_process_on_one_core_has_the_same_target():
+    """Or the order of its sums, and with it their bits, would be another one."""
+    program = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    program += "from braze.targets.host import host\nprint(host())"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == str(host())
 
 
 def test_wide_vectors_stay_whole():

@@ -32,7 +32,7 @@ def test_kernel_runs_as_machine_code():
     result = np.zeros_like(source)
     buffers = (ctypes.c_void_p * 2)(source.ctypes.data, result.ctypes.data)
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-    function(library.address("double"))(buffers, 0, 1, None)
+    function(library.address("braze.double"))(buffers, 0, 1, None)
     assert (result == source * 2).all()
 
 
@@ -65,11 +65,11 @@ def test_module_holds_each_part_once():
         module.declare("declare void @f(ptr)")
         module.add_global("@g", "@g = internal constant i64 7")
     text = module.text()
-    assert [text.count(part) for part in ("define void @small", "declare void @f", "@g =")] == [1, 1, 1]
+    assert [text.count(part) for part in ("define void @braze.small", "declare void @f", "@g =")] == [1, 1, 1]
     with pytest.raises(AssertionError, match="declared twice"):
         module.declare("declare i32 @f(ptr)")
     with pytest.raises(AssertionError, match="defined twice, differently"):
-        module.add_function("small", "define void @small() { ret void }")
+        module.add_function("braze.small", "define void @braze.small() { ret void }")
 
 
 @pytest.mark.skipif("x86_64" not in host().triple, reason="names x86 processors")

@@ -37,7 +37,8 @@ from braze.targets.binding import LinkElement, SymbolAddress, initialise_all, ll
 
 # Functions that LLVM may call by itself or that runtime modules import, found in the process's C library.
 C_LIBRARY = (
-    "memcpy", "memset", "memmove", "fmod", "fmodf", "fma", "fmaf", "free", "posix_memalign", "madvise",
+    "memcpy", "memset", "memmove", "fmod", "fmodf", "fma", "fmaf", "floor", "floorf", "ceil", "ceilf", "trunc",
+    "truncf", "rint", "rintf", "free", "posix_memalign", "madvise",
     "clock_gettime", "syscall", "sched_getcpu", "_aligned_malloc", "_aligned_free",
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from braze.kernel.ir import Kernel
 from braze.program.ir import Branch, Buffer, CallSymbol, Copy, Host, Launch, Loop, Program, Slice, Step
 from braze.program.records import needs_poll, seconds, walk
 from braze.target import Target
-from braze.targets.llvm import Module, emit_kernel, scratch_bytes
+from braze.targets.llvm import Module, emit_kernel, scratch_bytes, symbol
 
 CHUNK = 200
 POLL_SECONDS = 100e-6
@@ -59,7 +59,7 @@ def emit_modules(program: Program, target: Target, parts: int) -> list[str]:
         home = lengths.index(min(lengths))
         lengths[home] += len(emit_kernel(kernel, target, modules[home]))
         if home:
-            first.declare(f"declare void @{kernel.name}(ptr, i64, i64, ptr)")
+            first.declare(f"declare void @{symbol(kernel)}(ptr, i64, i64, ptr)")
     return [m.text() for m, length in zip(modules, lengths, strict=True) if length or m is first]
 
 
@@ -230,10 +230,10 @@ class _Function:
         kernel = step.kernel
         if kernel.grid > 1:
             self.entry.module.declare("declare void @braze_parallel(ptr, ptr, ptr, i64)")
-            arguments = f"ptr %context, ptr @{kernel.name}, ptr {array}, i64 {kernel.grid}"
+            arguments = f"ptr %context, ptr @{symbol(kernel)}, ptr {array}, i64 {kernel.grid}"
             self.line(f"call void @braze_parallel({arguments})")
         else:
-            self.line(f"call void @{kernel.name}(ptr {array}, i64 0, i64 1, ptr %scratch)")
+            self.line(f"call void @{symbol(kernel)}(ptr {array}, i64 0, i64 1, ptr %scratch)")
 
     def copy(self, step: Copy) -> None:
         slices = self.entry.program.slices

@@ -39,15 +39,9 @@ def host() -> Target:
         has_fma=bool(has & {"fma", "avx512f", "neon", "v"}),
         l1_bytes=_cache_bytes(1, _DEFAULT_L1),
         l2_bytes=_cache_bytes(2, _DEFAULT_L2),
-        cores=_cores(),
+        cores=os.cpu_count() or 1,
         llvm=f"llvmlite {version()}",
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cache_bytes(level: int, default: int) -> int:

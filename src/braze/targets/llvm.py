@@ -89,6 +89,11 @@ def scratch_bytes(kernel: Kernel) -> int:
     return size if size > STACK_BYTES else 0
 
 
+def symbol(kernel: Kernel) -> str:
+    """The name of a kernel's function; the prefix keeps `floor` apart from the function of the C library."""
+    return f"braze.{kernel.name}"
+
+
 def emit_kernel(kernel: Kernel, target: Target, module: Module) -> str:
     """Write a kernel's function and add it to the module.
 
@@ -96,7 +101,7 @@ def emit_kernel(kernel: Kernel, target: Target, module: Module) -> str:
     Raises: UnsupportedError for an element type that this target does not compute with.
     """
     text = _Printer(kernel, target, module).function()
-    module.add_function(kernel.name, text)
+    module.add_function(symbol(kernel), text)
     return text
 
 
@@ -128,7 +133,7 @@ class _Printer(LaneMemory):
         w.line("ret void")
         # Stack slots are found out during the walk, but belong in the entry block.
         w.lines[stack] = "\n".join(f"  {line}" for line in self.stack)
-        head = f"define void @{kernel.name}(ptr %buffers, i64 %first, i64 %last, ptr %scratch) nounwind {{"
+        head = f"define void @{symbol(kernel)}(ptr %buffers, i64 %first, i64 %last, ptr %scratch) nounwind {{"
         return "\n".join([head, "entry:", *(line for line in w.lines if line), "}"])
 
     def _parameters(self) -> None:

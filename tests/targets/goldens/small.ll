@@ -1,4 +1,4 @@
-define void @small(ptr %buffers, i64 %first, i64 %last, ptr %scratch) nounwind {
+define void @braze.small(ptr %buffers, i64 %first, i64 %last, ptr %scratch) nounwind {
 entry:
   %v0 = load ptr, ptr %buffers, align 8
   %v1 = getelementptr ptr, ptr %buffers, i64 1
