@@ -60,7 +60,7 @@ def unbounded(b: Builder, stop: Value, x: Value) -> tuple[Value, ...]:
 def test_equal_kernels_are_written_once() -> None:
     text = text_of(module([ROW], lambda b, x: [reversals(b, x, 5)]))
     assert text.count("define void @braze.reverse") == 1
-    assert body_of(text, "braze_run").count("call void @reverse") == 5
+    assert body_of(text, "braze_run").count("call void @braze.reverse") == 5
 
 
 def test_long_programs_are_cut_into_functions() -> None:
