@@ -220,3 +220,18 @@ def test_dataclass_fields_must_be_complete():
     tree_util.register_dataclass(Pair, ["a"], ["b"])
     assert tree.leaves(Pair(1, 2)) == [1]
     assert tree.map(lambda x: x + 1, Pair(1, 2)) == Pair(2, 2)
+
+
+@pytest.mark.parametrize("flatten", [tree.flatten, tree.flatten_with_path])
+def test_a_container_in_itself_is_an_error(flatten):
+    own, far = [1.0], {"a": [2.0]}
+    own.append(own)
+    far["a"].append({"b": (far,)})
+    for cyclic, kind in ((own, "list"), (far, "dict")):
+        with pytest.raises(ArgumentError, match=f"a {kind} contains itself"):
+            flatten(cyclic)
+
+
+def test_a_large_tree_with_shared_parts_is_no_cycle():
+    shared = [0.0] * 1000
+    assert len(tree.flatten([shared] * 200)[0]) == len(tree.flatten_with_path([shared] * 200)[0]) == 200_000

@@ -483,6 +483,32 @@ def _keys(container: _Container, obj: Any, aux: Any) -> Sequence[Any]:
 _LEAF_TREE = PyTreeDef((_LEAF,), 1)
 
 
+_LOOKED_THROUGH = 1 << 12
+"""Nodes after which a tree is searched for a container that holds itself; again at twice as many, and so on."""
+
+
+def _refuse_cycles(tree: Any, is_leaf: Callable[[Any], bool] | None) -> None:
+    """Raise ArgumentError if some container is inside itself: taking it apart would never end."""
+    above: set[int] = set()
+    done: set[int] = set()
+    pending: list[tuple[Any, bool]] = [(tree, False)]
+    while pending:
+        obj, leaving = pending.pop()
+        if leaving:
+            above.discard(id(obj))
+            done.add(id(obj))
+            continue
+        container = None if is_leaf is not None and is_leaf(obj) else _find(obj)
+        if container is None or id(obj) in done:
+            continue
+        if id(obj) in above:
+            raise ArgumentError(f"pytree: a {type(obj).__name__} contains itself, so it has no end.")
+        above.add(id(obj))
+        pending.append((obj, True))
+        # Children that `flatten` makes anew each time cannot be told apart, nor can they hold themselves.
+        pending.extend((child, False) for child in container.flatten(obj)[0])
+
+
 # The public functions; from here on `map`, `all` and `reduce` are the pytree functions.
 
 
@@ -497,7 +523,11 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTree
     found: list[Any] = []
     nodes: list[_Node] = []
     pending = [tree]
+    limit = _LOOKED_THROUGH
     while pending:
+        if len(nodes) >= limit:
+            _refuse_cycles(tree, is_leaf)
+            limit *= 2
         obj = pending.pop()
         container = None if is_leaf is not None and is_leaf(obj) else _find(obj)
         if container is None:
@@ -553,7 +583,11 @@ def flatten_with_path(
     found: list[tuple[KeyPath, Any]] = []
     nodes: list[_Node] = []
     pending: list[tuple[Any, KeyPath]] = [(tree, ())]
+    limit = _LOOKED_THROUGH
     while pending:
+        if len(nodes) >= limit:
+            _refuse_cycles(tree, None)
+            limit *= 2
         obj, path = pending.pop()
         stop = is_leaf is not None and (is_leaf(path, obj) if is_leaf_takes_path else is_leaf(obj))  # type: ignore[call-arg]
         container = None if stop else _find(obj)

@@ -35,7 +35,9 @@ def test_running_functions_beside_jax(dtype: Any, shape: tuple[int, ...]) -> Non
 def test_running_functions_in_another_dtype() -> None:
     x = operand((3, 4), np.int32)
     for dtype in ("float32", "bool", "int32"):
-        beside_jax(lambda m, x, d=dtype: (m.cumsum(x, 1, dtype=d), m.cumprod(x, dtype=d), m.asarray(x).cumsum(0)), x)
+        beside_jax(
+            lambda m, x, d=dtype: (m.cumsum(x, 1, dtype=d), m.cumprod(x, dtype=d), m.asarray(x).cumsum(0)), x
+        )
 
 
 @pytest.mark.parametrize("dtype", (np.float64, np.int64))
