@@ -163,6 +163,14 @@ class Tracer:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self._constant("numpy", _HINT_NUMPY), dtype=dtype)
 
+    def item(self, *index: int) -> Any:
+        """One element as a Python scalar, where the value is known."""
+        return np.asarray(self._constant("item", _HINT_ITEM)).item(*index)
+
+    def tolist(self) -> Any:
+        """All elements as nested lists of Python scalars, where the values are known."""
+        return np.asarray(self._constant("tolist", _HINT_ITEM)).tolist()
+
     def __hash__(self) -> int:
         raise TypeError(f"a tracer of type {self.aval} has no hash, because its value is not known")
 
@@ -177,6 +185,7 @@ _HINT_INDEX = (
     "shapes and axes must be Python ints or static arguments."
 )
 _HINT_FLOAT = "use x.astype(float) to convert inside the program, or make the argument static."
+_HINT_ITEM = "compute with the array itself, or return it and convert what the call gives."
 _HINT_NUMPY = "use the function of braze.numpy in place of NumPy's."
 
 

@@ -67,6 +67,23 @@ def test_equal_statics_of_other_types_trace_anew():
     assert kinds == ["i", "f", "i", "i"]
 
 
+def test_equal_statics_within_tuples_trace_anew():
+    f = bz.jit(lambda x, n: x * n[0][0], static_argnums=1)
+    kinds = [f(np.int32(0), ((n,),)).dtype.kind for n in (1, 1.0, True, 1)]
+    assert kinds == ["i", "f", "i", "i"]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda n: n, lambda n: (n,), lambda n: complex(n, 1.0), lambda n: complex(1.0, n)]
+)
+def test_zeros_of_both_signs_trace_anew(wrap):
+    counted = Counter(lambda x, n: x)
+    f = bz.jit(counted, static_argnums=1)
+    for n in (0.0, -0.0, 0.0, -0.0):
+        f(1.0, wrap(n))
+    assert counted.traces == 2
+
+
 def test_equal_statics_that_are_other_objects_find_the_trace():
     counted = Counter(lambda x, sizes: x.reshape(sizes))
     f = bz.jit(counted, static_argnums=1)
@@ -612,3 +629,15 @@ def test_names_docstrings_and_attributes_are_the_functions():
     g = bz.jit(f)
     assert (g.__name__, g.__doc__, g.tag, g.__wrapped__) == ("f", "Document me.", 7, f)
     assert repr(g) == f"<jit of {f.__qualname__}>"
+
+
+def test_a_deleted_array_still_says_what_it_was():
+    x = bnp.ones(100)
+    bz.jit(lambda x: x * 2, donate_argnums=0)(x)
+    assert repr(x) == str(x) == "<deleted Array of type f32[100], which was donated to <lambda>>"
+
+
+def test_tracers_have_no_items():
+    for convert in (lambda x: x.item(), lambda x: x.tolist()):
+        with pytest.raises(bz.ConcretizationError, match=r"(item|tolist): a value of type f32"):
+            bz.jit(convert)(bnp.ones(1))

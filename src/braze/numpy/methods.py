@@ -163,7 +163,7 @@ _PROPERTIES: dict[str, Callable[[Array], Any]] = {
 def _repr(self: Array) -> str:
     """As JAX prints it: `Array([1., 2.], dtype=float32)`."""
     if arrays.is_deleted(self):
-        return f"<Array {arrays.state(self)}>"
+        return f"<deleted Array {arrays.state(self)}>"
     aval = self.aval
     tail = f", dtype={aval.dtype}{', weak_type=True' if aval.weak_type else ''})"
     values = arrays.to_numpy(self)
@@ -221,7 +221,7 @@ def _format(self: Array, spec: str) -> str:
 
 _CONCRETE: dict[str, Any] = {
     "__repr__": _repr,
-    "__str__": lambda self: str(arrays.to_numpy(self)),
+    "__str__": lambda self: _repr(self) if arrays.is_deleted(self) else str(arrays.to_numpy(self)),
     "__format__": _format,
     "__bool__": _scalar(bool, "bool"),
     "__int__": _scalar(int, "int"),

@@ -21,6 +21,9 @@ class Deleted:
         self.aval = aval
         self.reason = reason
 
+    def __repr__(self) -> str:
+        return f"of type {self.aval}, which {self.reason}"
+
 
 def raise_deleted(array: Any) -> NoReturn:
     """Raise the error for a use of a deleted array."""

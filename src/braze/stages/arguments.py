@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -133,8 +134,19 @@ def _hashable(name: str, which: int | str, value: Any) -> Any:
 
 
 def static_key(statics: tuple[tuple[int | str, Any], ...]) -> tuple[Any, ...]:
-    """Statics as a key; the type is part of it, since 1, 1.0 and True are equal but trace differently."""
-    return tuple((key, type(value), value) for key, value in statics)
+    """Statics as a key, by which equal ones find each other's trace if they trace alike."""
+    return tuple((key, _exactly(value)) for key, value in statics)
+
+
+def _exactly(value: Any) -> Any:
+    """A value with what its equality leaves out: 1, 1.0 and True are equal, 0.0 and -0.0 too, also in tuples."""
+    if isinstance(value, tuple):
+        return type(value), tuple([_exactly(item) for item in value])
+    if isinstance(value, float):
+        return type(value), value, math.copysign(1.0, value)
+    if isinstance(value, complex):
+        return type(value), _exactly(value.real), _exactly(value.imag)
+    return type(value), value
 
 
 def dynamic_names(
