@@ -130,6 +130,8 @@ WORKS: tuple[Work, ...] = (
     Work("cumsum, 1M", (3, 3), lambda xp, lax: lambda x: xp.cumsum(x), normal((1 << 20,)), ("jax", "numpy")),
     *(Work(f"cumsum over axis {axis}, 1024x1024", (3, 3), reduced("cumsum", axis), normal((1024, 1024)), ("jax", "numpy"))
       for axis in (0, 1)),
+    Work("sort, 1M f32", (3, 3), lambda xp, lax: lambda x: xp.sort(x), normal((1 << 20,)), ("jax", "numpy")),
+    Work("argsort over axis 1, 1024x1024", (3, 3), reduced("argsort", 1), normal((1024, 1024)), ("jax", "numpy")),
     Work("x + 1, 64 MB", (3, 3), lambda xp, lax: lambda x: x + 1, normal((16 << 20,)), ALL),
     Work("fori_loop, 10,000 steps on 16 elements", (20, 20), loop, normal((16,)), ("jax",)),
     Work("grad through scan, 1,000 steps of 60 scalars", (10, 10), scan_loss, scalars, ("jax",)),

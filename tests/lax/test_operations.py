@@ -65,6 +65,7 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
                                     l.reduce_window(x, 1.0, lambda u, v: u * v, (2, 2), (1, 1), "SAME_LOWER"),
                                     l.reduce_window((x, x), (0.0, -np.inf), lambda u, v: (u[0] + v[0], l.max(u[1], v[1])),
                                                     (1, 2), (1, 2), window_dilation=(1, 2))), (X,)),
+    "sort": (lambda l, x, i: (l.sort(x), l.sort((i, x), 0, num_keys=2), l.sort_key_val(i, x), l.top_k(x, 2)), (X, N)),
     "stop_gradient": (lambda l, x: l.stop_gradient({"x": x}), (X,)),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from braze.dtypes import BF16, BOOL, F32, F64, I32, I64
-from braze.errors import BrazeError, DTypeError, ShapeError, UnsupportedError
+from braze.errors import BrazeError, DTypeError, ShapeError
 from braze.hlo.ir import Builder
 from braze.ops import control, dot, elementwise, reduce, shape
 from braze.types import TensorType
@@ -42,8 +42,8 @@ CASES: list[tuple[type[BrazeError], str, Callable[[], Any]]] = [
      lambda: elementwise.integer_pow.infer(t(3, dtype=I32), y=-2)),
     (DTypeError, "compare (C3): compare_type is SIGNED, but operands of f32 need FLOAT.",
      lambda: elementwise.compare_hlo.infer(t(), t(), comparison_direction="LT", compare_type="SIGNED")),
-    (UnsupportedError, "compare: compare_type TOTALORDER is not available; FLOAT is.",
-     lambda: elementwise.compare_hlo.infer(t(), t(), comparison_direction="LT", compare_type="TOTALORDER")),
+    (DTypeError, "compare (C3): compare_type is TOTALORDER, but operands of i32 need SIGNED.",
+     lambda: elementwise.compare_hlo.infer(t(dtype=I32), t(dtype=I32), comparison_direction="LT", compare_type="TOTALORDER")),
     (ShapeError, "select (C1): pred has shape (2,), which is neither () nor the shape (3,) of on_true.",
      lambda: elementwise.select_hlo.infer(t(2, dtype=BOOL), t(3), t(3))),
     (DTypeError, "clamp (C3): min is i32 and operand is f32, which must be alike.",

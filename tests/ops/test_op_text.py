@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 from braze.dtypes import F32, I32
-from braze.ops import cumulative, dot, elementwise, reduce, shape, windows
+from braze.ops import cumulative, dot, elementwise, reduce, shape, sorting, windows
 from braze.trace.staging import stage
 from braze.types import TensorType
 
@@ -56,6 +56,7 @@ CASES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
     (lambda x: reduce.argmax(x, axes=(0,), index_dtype=I32), lambda x: lax.argmax(x, 0, np.int32)),
     (lambda x: cumulative.cumsum(x, axis=1, reverse=True), lambda x: lax.cumsum(x, 1, reverse=True)),
     (lambda x: cumulative.cumlogsumexp(x, axis=0, reverse=False), lambda x: lax.cumlogsumexp(x, 0)),
+    (lambda x: sorting.sort(x, x, dimension=1, is_stable=True, num_keys=2)[1], lambda x: lax.sort((x, x), 1, num_keys=2)[1]),
     (lambda x: windows.reduce_window_max(x, **WINDOW),
      lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (1, 2), ((0, 1), (1, 0)))),
     (lambda x: dot.dot_general(x, x, **DOT),

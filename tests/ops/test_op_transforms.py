@@ -138,9 +138,11 @@ def test_integer_power_zero_and_product_with_zeros() -> None:
 SUMS = ("add", "sub", "select_n", "concatenate", "pad", "dynamic_update_slice", "mapped_dynamic_update_slice")
 
 
-def linear_in(op: Op, types: tuple[TensorType, ...]) -> list[int]:
+def linear_in(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> list[int]:
     """Operands in which the op is linear, the others held."""
     floats = [i for i, t in enumerate(types) if t.dtype == F64]
+    if op.title == "sort":
+        return [i for i in floats if i >= attrs["num_keys"]]
     first = op.title in ("div", "select_and_gather_add", "select_and_scatter_add")
     return floats[:1] if first else floats
 
@@ -152,20 +154,29 @@ def test_transpose_by_the_dot_product(op: Op) -> None:
         if attrs.get("dtype", F64) != F64 or attrs.get("new_dtype", F64) != F64:
             continue
         arrays = [x.astype(t.dtype) for x, t in zip(arguments(op, types, attrs, specials=False), types)]
-        for operand in linear_in(op, types):
+        for operand in linear_in(op, types, attrs):
             others = [i for i in range(len(types)) if i != operand]
             rng = key("transpose", op.title, types, operand)
             # A sum of its operands is linear in one of them only where the others are zero.
             held = [np.zeros_like(y) if op.title in SUMS and y.dtype == F64 else y for y in arrays]
             x = rng.normal(size=types[operand].shape)
             full = [x if i == operand else held[i] for i in range(len(types))]
-            y = np.asarray(as_list(op, op.numpy(*full, **attrs))[0])
+            results = as_list(op, op.numpy(*full, **attrs))
+            # Of several results, the operand's own depends on it.
+            y = np.asarray(results[operand if op.multiple_results else 0])
             ct = rng.normal(size=y.shape)
 
             def f(ct: Any, *rest: Any, operand=operand, types=types, attrs=attrs) -> list[Any]:
                 operands = list(rest)
                 operands.insert(operand, Undefined(types[operand]))
                 return [op.transpose(ct, *operands, **attrs)[operand]]
+
+            if op.multiple_results:
+                others_zero = [np.zeros_like(r) for r in results]
+
+                def f(ct: Any, *rest: Any, f=f, operand=operand, zeros=others_zero) -> list[Any]:
+                    cts = [*zeros[:operand], ct, *zeros[operand + 1 :]]
+                    return f(cts, *rest)
 
             (back,) = run(f, ct, *[held[i] for i in others])
             assert (back.shape, back.dtype) == (types[operand].shape, types[operand].dtype)

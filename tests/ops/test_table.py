@@ -18,7 +18,7 @@ RECORDS = sorted({*PRIMITIVES.values(), *HLO_OPS.values()}, key=lambda op: (op.t
 FACETS = ("infer", "numpy", "error", "effects", "jvp", "transpose", "batch", "partial", "lower", "kernel", "cost",
           "samples")  # fmt: skip
 WITHOUT_SAMPLES = {"jit", "while", "cond", "scan", "debug_callback", "call", "case", "custom_call", "reduce",
-                   "reduce_window", "select_and_scatter", "braze.fusion"}  # fmt: skip
+                   "reduce_window", "select_and_scatter", "sort", "braze.fusion"}  # fmt: skip
 
 
 @pytest.mark.parametrize("op", RECORDS, ids=str)
@@ -39,7 +39,7 @@ def test_facets_are_functions_or_argued(op: Op) -> None:
 @pytest.mark.parametrize("op", RECORDS, ids=str)
 def test_samples_cover_every_op_but_those_with_regions(op: Op) -> None:
     samples = list(op.samples())
-    assert bool(samples) != (op.title in WITHOUT_SAMPLES)
+    assert bool(samples) != (op.title in WITHOUT_SAMPLES and op.name != "sort")  # the primitive has some
     for types, attrs in samples:
         assert set(attrs) == set(op.attrs), "samples name all attributes"
         cost = op.cost(*types, **attrs)

@@ -65,6 +65,9 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """Attributes that the text may leave out."""
 
+_ASSUMED: dict[str, dict[str, Any]] = {"sort": {"dimension": -1, "is_stable": False}}
+"""What attributes are where the text has none, though it is always written."""
+
 _UNPRINTED = frozenset((*_FROM_RESULTS, "callback"))
 
 
@@ -126,7 +129,7 @@ def from_text(
     """
     hlo = op.hlo or ""
     names = {text: name for name, text in RENAMED.get(hlo, {}).items()}
-    found: dict[str, Any] = dict(_DEFAULTS.get(hlo, {}))
+    found: dict[str, Any] = {**_DEFAULTS.get(hlo, {}), **_ASSUMED.get(hlo, {})}
     known = op.attrs
     for text, value in given.items():
         name = names.get(text, text)

@@ -84,6 +84,7 @@ from braze.lax.slicing import (
     slice,
     slice_in_dim,
 )
+from braze.lax.sorting import sort, sort_key_val, top_k
 from braze.lax.windowed import associative_scan, cumlogsumexp, cummax, cummin, cumprod, cumsum, reduce_window
 
 __all__ = [
@@ -166,6 +167,8 @@ __all__ = [
     "sin",
     "slice",
     "slice_in_dim",
+    "sort",
+    "sort_key_val",
     "sqrt",
     "square",
     "squeeze",
@@ -173,6 +176,7 @@ __all__ = [
     "sub",
     "switch",
     "tanh",
+    "top_k",
     "transpose",
     "while_loop",
 ]

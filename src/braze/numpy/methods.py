@@ -14,7 +14,7 @@ import numpy as np
 from braze import dtypes, errors
 from braze.core import Tracer, typeof
 from braze.lax import lax
-from braze.numpy import cumulative, elementwise, indexing, linalg, reductions, shape
+from braze.numpy import cumulative, elementwise, indexing, linalg, reductions, shape, sorting
 from braze.runtime import array as arrays
 
 Array = Any
@@ -143,6 +143,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "argmin": reductions.argmin,
     "cumsum": cumulative.cumsum,
     "cumprod": cumulative.cumprod,
+    "sort": sorting.sort,
+    "argsort": sorting.argsort,
+    "argpartition": sorting.argpartition,
     "clip": elementwise.clip,
     "round": elementwise.round,
 }

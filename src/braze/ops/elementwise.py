@@ -17,7 +17,21 @@ from typing import Any
 import numpy as np
 
 from braze import dtypes
-from braze.dtypes import ALL, BOOL, COMPLEX, F32, FLOATS, I32, INTEGERS, NUMBERS, SIGNED, UNSIGNED, DType
+from braze.dtypes import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    F32,
+    FLOATS,
+    I16,
+    I32,
+    I64,
+    INTEGERS,
+    NUMBERS,
+    SIGNED,
+    UNSIGNED,
+    DType,
+)
 from braze.errors import DTypeError, ShapeError, UnsupportedError
 from braze.ops import angles
 from braze.ops.facets import (
@@ -418,10 +432,8 @@ def _compare_infer(
         raise DTypeError(
             f"compare: comparison_direction {comparison_direction} is none of {', '.join(_COMPARISONS)}."
         )
-    if compare_type == "TOTALORDER":
-        raise UnsupportedError("compare: compare_type TOTALORDER is not available; FLOAT is.")
     wanted = compare_type_of(x.dtype)
-    if compare_type != wanted:
+    if compare_type != wanted and not (compare_type == "TOTALORDER" and x.dtype in FLOATS):
         raise DTypeError(
             f"compare (C3): compare_type is {compare_type}, but operands of {dtypes.short(x.dtype)} "
             f"need {wanted}.",
@@ -433,18 +445,39 @@ def _compare_infer(
 
 
 def _compare_numpy(x: Array, y: Array, *, comparison_direction: str, compare_type: str) -> Array:
+    if compare_type == "TOTALORDER":
+        x, y = _total_order(x), _total_order(y)
     return np.asarray(_COMPARISONS[comparison_direction][1](x, y))
 
 
+def _total_order(x: Array) -> Array:
+    """Signed integers in the order of IEEE's totalOrder: -NaN, -inf, …, -0, +0, …, inf, NaN."""
+    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(x.shape)
+    width = 8 * x.dtype.itemsize
+    return np.asarray(bits ^ ((bits >> (width - 1)) & ((1 << (width - 1)) - 1)))
+
+
 def _compare_kernel(b: Any, x: Any, y: Any, *, comparison_direction: str, compare_type: str) -> Any:
+    if compare_type == "TOTALORDER":
+        bits = {2: I16, 4: I32, 8: I64}[x.dtype.itemsize]
+
+        def ordered(v: Any) -> Any:
+            v = b.bitcast(v, bits)
+            width = 8 * bits.itemsize
+            sign = b.compute("sar_fast", v, width - 1)
+            return b.compute("xor", v, b.compute("and", sign, (1 << (width - 1)) - 1))
+
+        x, y = ordered(x), ordered(y)
     return b.compute(_COMPARISONS[comparison_direction][0], x, y)
 
 
 def _compare_samples() -> list[Sample]:
     return [
-        (types, {"comparison_direction": direction, "compare_type": compare_type_of(types[0].dtype)})
+        (types, {"comparison_direction": direction, "compare_type": kind})
         for types, _ in elementwise_samples(ALL, 2)()
         for direction in _COMPARISONS
+        for kind in (compare_type_of(types[0].dtype), "TOTALORDER")
+        if kind != "TOTALORDER" or types[0].dtype in FLOATS
     ]
 
 

@@ -6,7 +6,7 @@ reduction of much data to few values becomes one launch of partial results and o
 The parts: `graph` (the region over collapsed axes), `affine` (index expressions), `emit` (values at an
 index), `reduce` and `dot` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks),
 `split` (two launches), `untangle` (values read at two places at once). Operations of a family of their own
-are built apart: `window` and `scan`.
+are built apart: `window`, `scan` and `sort`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.launch import Built, BuiltLaunch
 from braze.kernel.build.nest import nests
 from braze.kernel.build.schedule import Schedule, lane_count
+from braze.kernel.build.sort import sort_kernels
 from braze.kernel.build.split import split
 from braze.kernel.build.untangle import is_tangled, untangled
 from braze.kernel.build.window import select_and_scatter_kernels, window_kernels
@@ -31,6 +32,7 @@ __all__ = ["Built", "BuiltLaunch", "build"]
 FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
     "window": window_kernels,
     "select_and_scatter": select_and_scatter_kernels,
+    "sort": sort_kernels,
 }
 """Builders of the families that stand alone: what they do with elements is no part of a fusion."""
 
