@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ.setdefault("BRAZE_VERIFY", "2")  # also for the processes that tests start
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -52,18 +52,23 @@ def opt(
         str | None,
         typer.Option(help="What to run, as in cse,fusion(max_ops=8); all passes if not given."),
     ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(help="Go on to program, kernel, llvm or asm, and print that in place of the HLO."),
+    ] = None,
     list_passes: Annotated[bool, typer.Option("--list", help="List the passes in order and stop.")] = False,
 ) -> None:
     """Run passes on HLO and print what becomes of it."""
     with _reported():
-        print(pass_table() if list_passes else optimised(_read(file), passes), end="")
+        print(pass_table() if list_passes else optimised(_read(file), passes, stage), end="")
 
 
-def optimised(text: str, passes: str | None = None) -> str:
+def optimised(text: str, passes: str | None = None, stage: str | None = None) -> str:
     """The text of a module after passes; what `braze opt` prints.
 
     Args:
         passes: names with options, as on the command line; None for the whole pipeline.
+        stage: the stage to print; None for the HLO after the passes.
     Raises: ParseError, VerificationError, ArgumentError; InternalError if a pass fails.
     """
     from braze.hlo.parse import parse
@@ -74,7 +79,12 @@ def optimised(text: str, passes: str | None = None) -> str:
     rows: Iterable[Pass] = PIPELINE if passes is None else manager.parse_passes(passes)
     module = parse(text)
     verify(module)
-    return _ended(print_module(manager.run(module, _host(), passes=rows, verify=2)))
+    if stage is None:
+        return _ended(print_module(manager.run(module, _host(), passes=rows, verify=2)))
+    from braze.stages.executable import Executable
+
+    with knobs.config(verify=2):
+        return _ended(Executable(module, _host(), passes=rows).as_text(stage))
 
 
 def _host() -> Target:

@@ -56,6 +56,9 @@ class Source:
         where = f"{self.short} in {self.function}"
         return f"{where}:  {text}" if text else where
 
+    def __repr__(self) -> str:
+        return f"<Source {self.short}>"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Source) and (self.code, self.line) == (other.code, other.line)
 

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from braze.errors import Source
-from braze.hlo.ir import Function, Instruction, Module, Region, Value
+from braze.hlo.ir import Function, Instruction, Module, Region, Value, walk
 from braze.ops.fusion import fusion_hlo
 from braze.ops.table import Effect, IndexMap
 from braze.passes.axes import Cuts
@@ -39,10 +37,11 @@ from braze.passes.clusters import (
     union,
     writes_in_place,
 )
-from braze.record import Record
+from braze.passes.log import Decision, Log
 from braze.target import Target
 
-HOST = Target("cpu")
+GENERIC = Target("cpu")
+"""A CPU with nothing known about it, for those who ask for the pass alone."""
 REACH_BUDGET = 128
 """Instructions looked at before a path between two kernels is taken for granted."""
 MOST_COPIES = 4
@@ -55,49 +54,26 @@ MOST_BUFFERS = 256
 """Operands and results of a kernel that was put together."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Decision(Record):
-    """One candidate edge.
+def fusion(module: Module, *, target: Target = GENERIC, log: Log | None = None) -> Module:
+    """Group the computing instructions of every function into fusions.
 
-    Attributes:
-        producer, consumer: the instructions, as `name.position`.
-        fused: whether the producer is computed in the consumer's kernel.
-        rule, reason: which rule decided, and why.
-        bytes_saved: memory traffic that fusing saves.
-        source: the producer's line in the user's program.
+    Every decision goes to the log, and each instruction or kernel that joins another counts as a rewrite there.
     """
-
-    producer: str
-    consumer: str
-    fused: bool
-    rule: str
-    reason: str
-    bytes_saved: int
-    source: Source | None
-
-
-def fusion(module: Module, *, target: Target = HOST) -> Module:
-    """Group the computing instructions of every function into fusions."""
-    return fuse(module, target)[0]
-
-
-def fuse(module: Module, target: Target = HOST) -> tuple[Module, tuple[Decision, ...]]:
-    """The module with fusions, and the record of every decision."""
-    decisions: list[Decision] = []
+    log = Log() if log is None else log
     functions = {}
     for name, function in module.functions.items():
-        region = _fused_region(function.region, {}, target, decisions)
+        region = _fused_region(function.region, {}, target, log)
         functions[name] = Function(
             name, region, function.public, function.parameter_attrs, function.result_attrs
         )
-    return Module(functions, module.name, module.attrs), tuple(decisions)
+    fused = Module(functions, module.name, module.attrs)
+    made = any(i.op is fusion_hlo for f in functions.values() for i in walk(f.region))
+    return fused if made else module
 
 
-def _fused_region(
-    region: Region, outer: dict[Value, Value], target: Target, decisions: list[Decision]
-) -> Region:
+def _fused_region(region: Region, outer: dict[Value, Value], target: Target, log: Log) -> Region:
     """A region with fusions; `outer` maps the values it captures."""
-    plan = _Plan(region, target, decisions)
+    plan = _Plan(region, target, log)
     plan.run()
     values = dict(outer)
     made: list[Instruction] = []
@@ -105,7 +81,7 @@ def _fused_region(
         if isinstance(unit, Cluster):
             made.append(_fusion_of(unit, region, plan, values))
         else:
-            made.append(_outside(unit, values, target, decisions))
+            made.append(_outside(unit, values, target, log))
     results = [values.get(v, v) for v in region.results]
     return Region(region.parameters, _without_immediates(made, results), results)
 
@@ -116,12 +92,10 @@ def _without_immediates(instructions: list[Instruction], results: Sequence[Value
     return [i for i in instructions if i.op.hlo != "constant" or i.result in needed]
 
 
-def _outside(
-    instruction: Instruction, values: dict[Value, Value], target: Target, decisions: list[Decision]
-) -> Instruction:
+def _outside(instruction: Instruction, values: dict[Value, Value], target: Target, log: Log) -> Instruction:
     """An instruction that stays outside, its own regions fused."""
     if instruction.op.hlo in ("while", "case"):
-        regions = [_fused_region(r, values, target, decisions) for r in instruction.regions]
+        regions = [_fused_region(r, values, target, log) for r in instruction.regions]
     else:
         regions = list(instruction.regions)
     made = Instruction(
@@ -249,10 +223,10 @@ def _read_by(instruction: Instruction) -> Sequence[Value]:
 class _Plan:
     """Clusters of one region."""
 
-    def __init__(self, region: Region, target: Target, decisions: list[Decision]) -> None:
+    def __init__(self, region: Region, target: Target, log: Log) -> None:
         self.region = region
         self.target = target
-        self.decisions = decisions
+        self.log = log
         self.instructions = region.instructions
         self.position: dict[Value, int] = {}
         self.users: dict[Value, list[int]] = {}
@@ -330,6 +304,8 @@ class _Plan:
             if refusal:
                 self._record(p, home, False, rule, refusal)
                 return False
+        if verdict.fused and self.log.exhausted:
+            return False
         bytes_ = sum(r.type.nbytes for r in instruction.results)
         traffic = saved if saved is not None else 2 * bytes_
         self._record(p, home, verdict.fused, rule or verdict.rule, verdict.reason, traffic)
@@ -363,7 +339,7 @@ class _Plan:
         ):
             return False
         verdicts = [judge(h, instruction, self._uses(instruction.results, h), self.target) for h in homes]
-        if not all(v.fused for v in verdicts):
+        if not all(v.fused for v in verdicts) or self.log.exhausted:
             return False
         for home, verdict in zip(homes, verdicts, strict=True):
             self._record(
@@ -401,7 +377,7 @@ class _Plan:
             for home in merged:
                 mine, theirs = (axes_of(c, self._uses(values, c)) for c in (home, cluster))
                 axes = union(home, cluster, mine, theirs, self.target)
-                if axes is None or self._ordered(home, cluster):
+                if axes is None or self.log.exhausted or self._ordered(home, cluster):
                     continue
                 saved = sum(v.type.nbytes for v in values)
                 self._record(
@@ -578,7 +554,7 @@ class _Plan:
                 or self._overwrites(home, cluster)
                 or self._overwrites(cluster, home)
             )
-            if home is None or full:
+            if home is None or full or self.log.exhausted:
                 home, buffers = cluster, mine
                 continue
             self._record(
@@ -606,15 +582,17 @@ class _Plan:
     def _record(self, p: int, home: Cluster, fused: bool, rule: str, reason: str, saved: int = 0) -> None:
         producer = self.instructions[p]
         consumer = self.instructions[home.last]
-        self.decisions.append(
+        if fused:
+            self.log.count("fusion")
+        self.log.decisions.append(
             Decision(
-                f"{producer.op.hlo}.{p}",
-                f"{consumer.op.hlo}.{home.last}",
-                fused,
-                rule,
-                reason,
-                saved if fused else 0,
-                producer.source,
+                producer=f"{producer.op.hlo}.{p}",
+                consumer=f"{consumer.op.hlo}.{home.last}",
+                fused=fused,
+                bytes_saved=saved if fused else 0,
+                source=producer.source,
+                rule=rule,
+                reason=reason,
             )
         )
 

@@ -43,13 +43,17 @@ def run(
     fast_math: bool | None = None,
     verify: int | None = None,
     observe: Observer | None = None,
+    log: Log | None = None,
 ) -> Module:
     """The module after the passes; what is not given comes from the knobs.
+
+    Args:
+        log: takes the counts and fusion's decisions; its fuel counts in place of `fuel`.
 
     Raises: InternalError, which names the pass and the file that reproduces the fault.
     """
     skip = knobs.get("skip") if skip is None else skip
-    log = Log(knobs.get("fuel") if fuel is None else fuel)
+    log = Log(knobs.get("fuel") if fuel is None else fuel) if log is None else log
     fast_math = knobs.get("fast_math") if fast_math is None else fast_math
     level = knobs.get("verify") if verify is None else verify
     _check_names(skip)
@@ -94,11 +98,9 @@ def _run_one(
     except Exception as error:
         if isinstance(error, BrazeError) and row.run is inline:
             raise  # recursion in the user's module is the user's fault
-        from braze.passes.reproducer import (
-            write_reproducer,
-        )  # 6 ms of imports that a passing pass never needs
+        from braze.passes.reproducer import pass_reproducer
 
-        command = write_reproducer(row, module, {"skip": skip, "fast_math": fast_math, "fuel": fuel})
+        command = pass_reproducer(row, module, {"skip": skip, "fast_math": fast_math, "fuel": fuel})
         raise InternalError(
             f"{type(error).__name__}: {error}", stage=f"pass {row.name} of {module.name}", reproducer=command
         ) from error

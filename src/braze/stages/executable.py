@@ -10,22 +10,22 @@ any of it afterwards.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from braze import dtypes, knobs
 from braze.cache.memory import MemoryCache
-from braze.errors import ArgumentError, DTypeError, ShapeError
+from braze.errors import ArgumentError, BrazeError, DTypeError, InternalError, ShapeError
 from braze.hlo.ir import Module, walk
 from braze.passes import manager
-from braze.passes.fusion import Decision, fuse
+from braze.passes.log import Decision, Log
 from braze.passes.pipeline import PIPELINE, Pass
 from braze.program import records
 from braze.program.ir import Program
 from braze.program.records import KernelRecord, MemoryAnalysis
+from braze.record import Records
 from braze.runtime import array as arrays
 from braze.stages import report
 from braze.target import NUMPY, Target
@@ -46,7 +46,9 @@ class Executable:
         native: the loaded machine code (None on `numpy`).
     """
 
-    def __init__(self, module: Module, target: Target, fast_math: bool = False) -> None:
+    def __init__(
+        self, module: Module, target: Target, fast_math: bool = False, passes: Iterable[Pass] = PIPELINE
+    ) -> None:
         self.module = module
         self.target = target
         self.fast_math = fast_math
@@ -54,7 +56,7 @@ class Executable:
         self.inputs: tuple[TensorType, ...] = main.parameter_types
         self.outputs: tuple[TensorType, ...] = main.result_types
         self.optimised = module
-        self.fusion_decisions: tuple[Decision, ...] = ()
+        self.fusion_decisions: Records[Decision] = Records()
         self.program: Program | None = None
         self.native: Any = None
         self.steps: list[manager.Step] = []
@@ -62,7 +64,7 @@ class Executable:
         if target.name == "numpy":
             self._prepare()
         else:
-            self._compile()
+            self._compile(passes)
 
     @property
     def name(self) -> str:
@@ -73,29 +75,53 @@ class Executable:
 
         self._evaluate = prepare(self.module)
 
-    def _compile(self) -> None:
-        from braze.program.assign import assign
-        from braze.program.schedule import schedule
-        from braze.stages import native
+    def _compile(self, passes: Iterable[Pass]) -> None:
         from braze.targets.support import check_supported
 
         check_supported(self.module, self.target)
         observe = self.steps.append if knobs.get("debug") or knobs.get("dump") else None
+        log = Log(knobs.get("fuel"))
         self.optimised = manager.run(
-            self.module, self.target, passes=self._passes(), fast_math=self.fast_math, observe=observe
+            self.module, self.target, passes=passes, fast_math=self.fast_math, observe=observe, log=log
         )
-        self.program = assign(schedule(self.optimised, self.target))
-        self.native = native.load(self.program, self.target)
+        self.fusion_decisions = Records(log.decisions)
+        try:
+            self._build()
+        except (BrazeError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, InternalError) and error.reproducer:
+                raise
+            from braze.passes.reproducer import build_reproducer
+
+            raise InternalError(
+                f"{type(error).__name__}: {error}", stage=f"the build of {self.name}",
+                reproducer=build_reproducer(self.optimised),
+            ) from error  # fmt: skip
         report.tell(self)
 
-    def _passes(self) -> list[Pass]:
-        """The pipeline, its fusion keeping the record of every decision here."""
+    def _build(self) -> None:
+        """From HLO after the passes to machine code; `BRAZE_VERIFY` checks what each stage hands on."""
+        from braze.program.assign import assign
+        from braze.program.schedule import schedule
+        from braze.stages import native
 
-        def fusion(module: Module, *, target: Target) -> Module:
-            fused, self.fusion_decisions = fuse(module, target)
-            return fused
+        level = knobs.get("verify")
+        if level >= 1:
+            from braze.hlo.verify import verify
 
-        return [replace(row, run=fusion) if row.name == "fusion" else row for row in PIPELINE]
+            verify(self.optimised)
+        self.program = assign(schedule(self.optimised, self.target))
+        if level >= 1:
+            from braze.program import check
+
+            check.check(self.program)
+        if level >= 2:
+            from braze.kernel import check as kernels
+
+            for kernel in {kernel.name: kernel for kernel in report.launched(self.program)}.values():
+                kernels.check(kernel)
+        self.native = native.load(self.program, self.target)
 
     # Running --------------------------------------------------------------------------------------
 
@@ -161,9 +187,9 @@ class Executable:
         return report.text(self, stage)
 
     @property
-    def kernels(self) -> tuple[KernelRecord, ...]:
+    def kernels(self) -> Records[KernelRecord]:
         """One record per launch, in program order."""
-        return () if self.program is None else records.kernel_records(self.program)
+        return Records() if self.program is None else Records(records.kernel_records(self.program))
 
     def cost_analysis(self) -> dict[str, float]:
         """Totals over the launches: `flops`, `transcendentals`, `bytes accessed`."""

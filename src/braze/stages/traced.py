@@ -72,6 +72,8 @@ class Traced:
     def lower(self) -> Lowered:
         """Lower the jaxpr to HLO."""
         options = self.options
+        if knobs.get("verify") >= 2:
+            jaxprs.check(self.closed)
         lowered = lower(self.closed, self.name, donated=self.donated, keep_unused=options.keep_unused)
         return Lowered(self, lowered)
 

@@ -28,7 +28,8 @@ from braze.hlo.ir import Builder, Function, Instruction, Module, Region, Value, 
 from braze.hlo.verify import verify
 from braze.kernel.build import build
 from braze.ops.table import HLO_OPS
-from braze.passes.fusion import fuse, fusion
+from braze.passes.fusion import fusion
+from braze.passes.log import Decision, Log
 from braze.target import Target
 from braze.targets.host import host
 from braze.types import TensorType
@@ -42,9 +43,15 @@ def launches(module: Module) -> int:
     return sum(len(build(f, "k", host()).launches) for f in fusions(module))
 
 
+def decided(module: Module) -> list[Decision]:
+    log = Log()
+    fusion(module, target=host(), log=log)
+    return log.decisions
+
+
 def fused(module: Module, target: Target | None = None) -> Module:
     """The module after the pass, verified, and of the same value."""
-    after, _ = fuse(module, target or host())
+    after = fusion(module, target=target or host())
     verify(after)
     args = samples([p.type for p in module.main.region.parameters])
     for x, y in zip(evaluate(module, args), evaluate(after, args), strict=True):
@@ -130,7 +137,7 @@ def test_work_on_a_product_joins_its_kernel_and_work_before_it_does_not():
 def test_an_expensive_value_is_not_computed_per_row():
     g = Graph(f32(1000, 64), f32(64))
     x, y = g.parameters
-    _, decisions = fuse(g.module(g.add(x, g.spread(g.exponential(y), (1000, 64), (1,)))), host())
+    decisions = decided(g.module(g.add(x, g.spread(g.exponential(y), (1000, 64), (1,)))))
     (refused,) = [d for d in decisions if not d.fused]
     assert refused.producer.startswith("exponential") and "1000 times" in refused.reason
 
@@ -206,7 +213,7 @@ def test_every_edge_leaves_a_record_with_its_line():
     line = Source(test_every_edge_leaves_a_record_with_its_line.__code__, 7)
     g = Graph(f32(8, 96))
     g.builder.source = line
-    _, decisions = fuse(g.module(softmax(g, g.parameters[0])), host())
+    decisions = decided(g.module(softmax(g, g.parameters[0])))
     producers = {d.producer.split(".")[0] for d in decisions}
     assert {"reduce", "exponential", "subtract", "broadcast_in_dim"} <= producers
     assert all(d.reason and d.rule and d.source == line for d in decisions)
@@ -222,7 +229,7 @@ def test_kernels_come_after_what_they_need_and_effects_keep_their_order():
             HLO_OPS["custom_call"], g.add(x, g.full(float(k), (8,))), call_target_name=f"show{k}",
             has_side_effect=True, backend_config="", callback=order.append, result_types=(),
         )  # fmt: skip
-    after, _ = fuse(g.module(g.negate(x)), host())
+    after = fusion(g.module(g.negate(x)), target=host())
     verify(after)
     names = [i.attrs["call_target_name"] for i in after.main.region.instructions if i.op.hlo == "custom_call"]
     assert names == ["show0", "show1", "show2"]
@@ -266,7 +273,7 @@ def test_long_chains_need_no_recursion_and_linear_time():
             x = g.add(x, g.parameters[0])
         module = Module({"main": Function("main", g.region(x))})
         start = time.perf_counter()
-        after, _ = fuse(module, host())
+        after = fusion(module, target=host())
         times.append(time.perf_counter() - start)
         verify(after)
         assert all(len(f.regions[0].instructions) <= 601 for f in fusions(after))
