@@ -140,6 +140,11 @@ def integer_limits(dtype: DType) -> Any:
     return np.iinfo(dtype)
 
 
+def float_limits(dtype: DType) -> Any:
+    """Limits of a float type: `.tiny`, `.eps`, `.max`, `.nmant`."""
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def check_fits(value: int, dtype: DType) -> None:
     """Raise IntegerOverflowError unless the Python int fits the dtype (floats and bool take any)."""
     if dtype not in INTEGERS:

@@ -31,7 +31,10 @@ def values(t: TensorType, rng: np.random.Generator, specials: bool = True) -> np
     if t.dtype in dtypes.INTEGERS:
         limits = np.iinfo(t.dtype)
         wide = rng.integers(limits.min, limits.max, t.shape, t.dtype, endpoint=True)
-        edge = rng.choice(np.array([limits.min, limits.max, -1, 0, 1, 31, 64], t.dtype), t.shape)
+        edges = np.array(
+            [limits.min, limits.max, limits.max - 1 if limits.min == 0 else -1, 0, 1, 31, 64], t.dtype
+        )
+        edge = rng.choice(edges, t.shape)
         small = rng.integers(-9, 10, t.shape).astype(t.dtype)
         return np.asarray(np.choose(rng.integers(0, 3, t.shape), [wide, edge, small]).astype(t.dtype))
     x = rng.normal(size=t.shape) * 3.0

@@ -1,10 +1,22 @@
 """What an operation is: one record per operation with every facet, by kind.
 
-`elementwise`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `dot`, `control`, `mapped`, `fusion`; the records
+`elementwise`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `random`, `dot`, `control`, `mapped`, `fusion`; the records
 fill `PRIMITIVES` and `HLO_OPS` of `table`.
 """
 
-from braze.ops import control, cumulative, dot, elementwise, fusion, mapped, reduce, shape, sorting, windows
+from braze.ops import (
+    control,
+    cumulative,
+    dot,
+    elementwise,
+    fusion,
+    mapped,
+    random,
+    reduce,
+    shape,
+    sorting,
+    windows,
+)
 from braze.ops.table import HLO_OPS, PRIMITIVES, Op
 
 __all__ = [
@@ -17,6 +29,7 @@ __all__ = [
     "elementwise",
     "fusion",
     "mapped",
+    "random",
     "reduce",
     "shape",
     "sorting",
