@@ -15,7 +15,7 @@ from braze.hlo.lower import LoweredModule, lower
 from braze.hlo.parse import parse
 from braze.hlo.text import print_module
 from braze.hlo.verify import verify
-from braze.ops import control, elementwise
+from braze.ops import control, elementwise, transcendental
 from braze.trace.staging import stage
 from braze.types import TensorType
 
@@ -83,7 +83,7 @@ def test_axes_of_size_one_are_broadcast() -> None:
 
 
 def test_inner_functions_are_private_and_made_once() -> None:
-    inner = stage(lambda x: [elementwise.sin(x)], [F3])
+    inner = stage(lambda x: [transcendental.sin(x)], [F3])
     attrs = {"jaxpr": inner, "name": "wave", "donated_invars": (False,), "keep_unused": False}
 
     def f(x: Any) -> list[Any]:
@@ -102,8 +102,8 @@ def test_inner_functions_are_private_and_made_once() -> None:
 
 def test_functions_of_one_name_are_numbered() -> None:
     attrs = {"name": "f", "inline": False, "donated_invars": (False,), "keep_unused": False}
-    one = stage(lambda x: [elementwise.sin(x)], [F3])
-    two = stage(lambda x: [elementwise.cos(x)], [F3])
+    one = stage(lambda x: [transcendental.sin(x)], [F3])
+    two = stage(lambda x: [transcendental.cos(x)], [F3])
     made = lowered(lambda x: [*control.jit(x, jaxpr=one, **attrs), *control.jit(x, jaxpr=two, **attrs)], F3)
     assert list(made.module.functions) == ["main", "f", "f_0"]
 

@@ -12,8 +12,9 @@ from braze import core
 from braze.dtypes import F32
 from braze.errors import ArgumentError, ConcretizationError, LeakedTracerError, VerificationError
 from braze.ops import control
-from braze.ops.elementwise import add, convert_element_type, gt, mul, sin
+from braze.ops.elementwise import add, convert_element_type, gt, mul
 from braze.ops.table import Effect
+from braze.ops.transcendental import sin
 from braze.trace import jaxpr as ir
 from braze.trace.jaxpr import Literal
 from braze.trace.make_jaxpr import ShapeDtypeStruct, eval_shape, make_jaxpr

@@ -7,7 +7,7 @@ import types
 import numpy as np
 
 from braze import core
-from braze.ops import control, elementwise, reduce, shape
+from braze.ops import control, elementwise, reduce, shape, transcendental
 from braze.trace import grad as grad_module
 from braze.trace import jaxpr as ir
 from braze.trace.jvp import jvp
@@ -71,8 +71,8 @@ def stack(*xs):
 
 BRAZE = types.SimpleNamespace(
     name="braze", jit=jit, scan=scan, switch=switch, while_loop=while_loop, total=total, stack=stack,
-    add=elementwise.add, sub=elementwise.sub, mul=elementwise.mul, div=elementwise.div, sin=elementwise.sin,
-    cos=elementwise.cos, exp=elementwise.exp, tanh=elementwise.tanh, max=elementwise.max, lt=elementwise.lt,
+    add=elementwise.add, sub=elementwise.sub, mul=elementwise.mul, div=elementwise.div, sin=transcendental.sin,
+    cos=transcendental.cos, exp=transcendental.exp, tanh=transcendental.tanh, max=elementwise.max, lt=elementwise.lt,
     power=lambda x, n: elementwise.integer_pow(x, y=n),
     where=lambda c, x, y: elementwise.select_n(c, y, x),
     to_int=lambda c: elementwise.convert_element_type(c, new_dtype=np.dtype("int32"), weak_type=False),

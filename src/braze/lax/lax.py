@@ -18,7 +18,7 @@ from braze.array import device_put
 from braze.core import bind, typeof
 from braze.dtypes import DType
 from braze.ops import dot as dot_ops
-from braze.ops import elementwise
+from braze.ops import elementwise, transcendental
 from braze.ops import reduce as reduce_ops
 from braze.ops import shape as shape_ops
 from braze.ops.table import Op
@@ -114,19 +114,19 @@ def _named(function: Named, op: Op, doc: str) -> Named:
 
 abs = _unary(elementwise.abs)
 ceil = _unary(elementwise.ceil)
-cos = _unary(elementwise.cos)
-exp = _unary(elementwise.exp)
+cos = _unary(transcendental.cos)
+exp = _unary(transcendental.exp)
 floor = _unary(elementwise.floor)
 is_finite = _unary(elementwise.is_finite)
-log = _unary(elementwise.log)
+log = _unary(transcendental.log)
 neg = _unary(elementwise.neg)
 bitwise_not = _unary(elementwise.not_)
-rsqrt = _unary(elementwise.rsqrt)
+rsqrt = _unary(transcendental.rsqrt)
 sign = _unary(elementwise.sign)
-sin = _unary(elementwise.sin)
-sqrt = _unary(elementwise.sqrt)
+sin = _unary(transcendental.sin)
+sqrt = _unary(transcendental.sqrt)
 square = _unary(elementwise.square)
-tanh = _unary(elementwise.tanh)
+tanh = _unary(transcendental.tanh)
 
 add = _binary(elementwise.add)
 bitwise_and = _binary(elementwise.and_)

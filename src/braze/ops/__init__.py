@@ -1,7 +1,7 @@
 """What an operation is: one record per operation with every facet, by kind.
 
-`elementwise`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `random`, `dot`, `control`, `mapped`, `fusion`; the records
-fill `PRIMITIVES` and `HLO_OPS` of `table`.
+`elementwise`, `transcendental`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `random`, `dot`, `control`, `mapped`,
+`fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
 """
 
 from braze.ops import (
@@ -15,6 +15,7 @@ from braze.ops import (
     reduce,
     shape,
     sorting,
+    transcendental,
     windows,
 )
 from braze.ops.table import HLO_OPS, PRIMITIVES, Op
@@ -33,5 +34,6 @@ __all__ = [
     "reduce",
     "shape",
     "sorting",
+    "transcendental",
     "windows",
 ]

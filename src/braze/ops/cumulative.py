@@ -16,7 +16,7 @@ import numpy as np
 
 from braze import core
 from braze.dtypes import FLOATS, INTEGERS, NUMBERS, DType
-from braze.ops import elementwise, shape
+from braze.ops import elementwise, shape, transcendental
 from braze.ops.facets import LOWERED, NOT_LINEAR, SAMPLED, Array, check_axes, check_dtype, full, scalar_like
 from braze.ops.reduce import accumulator, highest, lowest
 from braze.ops.table import EXACT, LINEAR, Bound, Cost, Error, Factors, Op, Sample, Undefined
@@ -221,7 +221,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     """log(e^x + e^y) without overflow; x + y where the difference is NaN: equal infinities, and NaN."""
     e = elementwise
     gap = e.sub(x, y)
-    away = e.log(e.add(e.exp(e.neg(e.abs(gap))), scalar_like(x, 1)))
+    away = transcendental.log(e.add(transcendental.exp(e.neg(e.abs(gap))), scalar_like(x, 1)))
     return e.select_n(e.ne(gap, gap), e.add(e.max(x, y), away), e.add(x, y))
 
 
@@ -230,7 +230,9 @@ def _logaddexp_tangent(x: Any, t: Any, y: Any, u: Any, z: Any) -> Any:
     e = elementwise
 
     def weight(v: Any) -> Any:
-        return e.exp(e.select_n(e.eq(v, z), e.sub(v, z), full(core.typeof(v).shape, core.typeof(v).dtype, 0)))
+        return transcendental.exp(
+            e.select_n(e.eq(v, z), e.sub(v, z), full(core.typeof(v).shape, core.typeof(v).dtype, 0))
+        )
 
     return e.add(e.mul(t, weight(x)), e.mul(u, weight(y)))
 
@@ -238,8 +240,8 @@ def _logaddexp_tangent(x: Any, t: Any, y: Any, u: Any, z: Any) -> Any:
 def _logaddexp_region(b: Any, x: Any, y: Any) -> Any:
     e = elementwise
     gap = b.emit(e.sub, x, y)
-    small = b.emit(e.exp, b.emit(e.neg, b.emit(e.abs, gap)))
-    away = b.emit(e.log, b.emit(e.add, small, b.constant(1, x.type.dtype)))
+    small = b.emit(transcendental.exp, b.emit(e.neg, b.emit(e.abs, gap)))
+    away = b.emit(transcendental.log, b.emit(e.add, small, b.constant(1, x.type.dtype)))
     total = b.emit(e.add, b.emit(e.max, x, y), away)
     nan = b.emit(e.compare_hlo, gap, gap, comparison_direction="NE", compare_type="FLOAT")
     return b.emit(e.select_hlo, nan, b.emit(e.add, x, y), total)

@@ -1,4 +1,4 @@
-"""Elementwise operations: arithmetic, comparison, logic, shifts, select, conversions, functions.
+"""Elementwise operations: arithmetic, comparison, logic, shifts, select, conversions.
 
 Operands have one dtype. Primitives take scalars and axes of size 1 beside full operands (`core.infer`), HLO ops
 take one shape, so lowering broadcasts; only `select` and `clamp` of HLO know scalars among arrays.
@@ -33,7 +33,6 @@ from braze.dtypes import (
     DType,
 )
 from braze.errors import DTypeError, ShapeError, UnsupportedError
-from braze.ops import angles
 from braze.ops.facets import (
     HLO_ONLY,
     LOWERED,
@@ -49,7 +48,6 @@ from braze.ops.facets import (
     listing,
     only_linear,
     quiet,
-    rounded_once,
     scalar_like,
 )
 from braze.ops.table import (
@@ -61,7 +59,6 @@ from braze.ops.table import (
     Error,
     Op,
     Sample,
-    Ulp,
     Undefined,
 )
 from braze.types import TensorType
@@ -239,32 +236,6 @@ abs: Op = unary(
 sign: Op = unary("sign", "sign", NUMBERS, _sign, ZERO, _sign_kernel)
 floor: Op = unary("floor", "floor", FLOATS, np.floor, ZERO, lambda b, x: b.floor(x))
 ceil: Op = unary("ceil", "ceil", FLOATS, np.ceil, ZERO, lambda b, x: b.ceil(x))
-
-# --- functions ----------------------------------------------------------------------------------------
-exp: Op = unary("exp", "exponential", INEXACT, rounded_once(np.exp), lambda t, x: mul(t, exp(x)),
-            lambda b, x: b.math("exp", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-log: Op = unary("log", "log", INEXACT, rounded_once(np.log), lambda t, x: div(t, x),
-            lambda b, x: b.math("log", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-sin: Op = unary("sin", "sine", INEXACT, rounded_once(angles.sin), lambda t, x: mul(t, cos(x)),
-            lambda b, x: b.math("sin", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-cos: Op = unary("cos", "cosine", INEXACT, rounded_once(angles.cos), lambda t, x: neg(mul(t, sin(x))),
-            lambda b, x: b.math("cos", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-
-
-def _tanh_jvp(t: Any, x: Any) -> Any:
-    y = tanh(x)
-    return mul(
-        add(t, mul(t, y)), sub(scalar_like(x, 1.0), y)
-    )  # (1 + y)(1 - y) keeps digits where y is near 1
-
-
-tanh: Op = unary("tanh", "tanh", INEXACT, rounded_once(np.tanh), _tanh_jvp,
-             lambda b, x: b.math("tanh", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
-sqrt: Op = unary("sqrt", "sqrt", INEXACT, np.sqrt, lambda t, x: div(mul(t, scalar_like(x, 0.5)), sqrt(x)),
-             lambda b, x: b.sqrt(x))  # fmt: skip
-rsqrt: Op = unary("rsqrt", "rsqrt", INEXACT, rounded_once(lambda x: 1.0 / np.sqrt(x)),
-              lambda t, x: mul(t, mul(scalar_like(x, -0.5), div(rsqrt(x), x))),
-              lambda b, x: b.math("rsqrt", x), error=Ulp(1, 2), transcendentals=1)  # fmt: skip
 
 
 # --- rounding -----------------------------------------------------------------------------------------

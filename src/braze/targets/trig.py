@@ -1,6 +1,6 @@
 """Sine and cosine of doubles of any size, as LLVM IR: the slow path that kernels call lane by lane.
 
-The short reduction of `kernel/math.py` ends where n·π/2 no longer fits a few numbers. Here x = m·2**e with
+The short reduction of `kernel/math` ends where n·π/2 no longer fits a few numbers. Here x = m·2**e with
 an integer m; the bits of 2/π that weigh 4 or more in x·2/π only add whole turns and are left out, and the
 next 192 bits give the quadrant and at least 128 good bits of the fraction, in integers.
 
