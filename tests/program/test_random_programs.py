@@ -56,7 +56,7 @@ def test_random_programs_hold_what_they_are_for() -> None:
         program = assign(schedule(module, TARGET))
         kinds |= set(print_program(program).split())
         kinds |= {"aliases"} if program.aliases else set()
-    assert {"loop", "branch", "host", "update[1]", "copy", "donated", "aliases"} <= kinds
+    assert {"loop", "branch", "host", "dynamic_update_slice[1]", "copy", "donated", "aliases"} <= kinds
 
 
 def test_machine_code_means_what_the_hlo_means() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from braze.errors import Source
-from braze.ops.table import Effect, Op
+from braze.ops.table import Cost, Effect, Family, Fused, Op, ProgramStep, Update
 from braze.types import TensorType
 
 
@@ -73,6 +73,23 @@ class Instruction:
         return self.results[0]
 
     @property
+    def overwrites(self) -> dict[int, int]:
+        """Results that take over the memory of an operand of which they change a part: result to operand."""
+        match self.op.kernel:
+            case Update():
+                return {0: 0}
+            case Family(_, overwrites):
+                return dict(overwrites)
+            case Fused():
+                return dict(self.attrs.get("aliases", ()))
+        return {}
+
+    @property
+    def captures(self) -> bool:
+        """Whether its regions see the values around it."""
+        return isinstance(self.op.kernel, ProgramStep) and self.op.kernel.captures
+
+    @property
     def has_effects(self) -> bool:
         """Whether it, or anything in its regions, must run even if nobody uses its results.
 
@@ -86,6 +103,12 @@ class Instruction:
 
     def __repr__(self) -> str:
         return f"<{self.op.title}({', '.join(str(v.type) for v in self.operands)})>"
+
+
+def cost_of(instruction: Instruction) -> Cost:
+    """The cost facet of its op."""
+    regions = {"regions": instruction.regions} if instruction.regions else {}
+    return instruction.op.cost(*[v.type for v in instruction.operands], **regions, **instruction.attrs)
 
 
 class Region:

@@ -24,11 +24,10 @@ from braze.dtypes import BOOL, I32, I64
 from braze.errors import InternalError, ShapeError, UnsupportedError
 from braze.ops import elementwise, shape
 from braze.ops.facets import HLO_ONLY, LOWERED, Array, moved, no_cost
-from braze.ops.table import EXACT, ZERO, Absent, Cost, Effect, Op, Sample
+from braze.ops.table import EXACT, ZERO, Absent, Cost, Effect, Op, ProgramStep, Sample
 from braze.types import TensorType
 
 AS_HLO = Absent("it is lowered to HLO before it runs")
-PROGRAM_STEP = Absent("a step of the Program, not a kernel")
 
 
 def no_samples() -> list[Sample]:
@@ -298,7 +297,7 @@ call_hlo = Op(
     None, hlo="call",
     infer=_call_infer, numpy=Absent("the evaluator runs the function called"), error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=Absent("inlined before kernels are built"), cost=lambda *types, **attrs: Cost(bytes=moved(*types)),
+    kernel=ProgramStep("call"), cost=lambda *types, **attrs: Cost(bytes=moved(*types)),
     samples=no_samples, multiple_results=True, attrs=("callee",),
 )  # fmt: skip
 
@@ -339,7 +338,7 @@ while_hlo = Op(
     None, hlo="while",
     infer=_while_hlo_infer, numpy=_while_hlo_numpy, error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=PROGRAM_STEP, cost=_region_cost, samples=no_samples, multiple_results=True,
+    kernel=ProgramStep("while", captures=True), cost=_region_cost, samples=no_samples, multiple_results=True,
 )  # fmt: skip
 
 
@@ -372,7 +371,7 @@ case_hlo = Op(
     None, hlo="case",
     infer=_case_infer, numpy=_case_numpy, error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=PROGRAM_STEP, cost=_region_cost, samples=no_samples, multiple_results=True,
+    kernel=ProgramStep("case", captures=True), cost=_region_cost, samples=no_samples, multiple_results=True,
 )  # fmt: skip
 
 
@@ -413,7 +412,7 @@ custom_call_hlo = Op(
     None, hlo="custom_call",
     infer=_custom_call_infer, numpy=_custom_call_numpy, error=EXACT, effects=Effect.ORDERED,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=PROGRAM_STEP, cost=lambda *types, **attrs: Cost(bytes=moved(*types, *attrs["result_types"])),
+    kernel=ProgramStep("custom_call"), cost=lambda *types, **attrs: Cost(bytes=moved(*types, *attrs["result_types"])),
     samples=no_samples, multiple_results=True,
     attrs=("call_target_name", "has_side_effect", "backend_config", "callback", "result_types"),
 )  # fmt: skip

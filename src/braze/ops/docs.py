@@ -13,11 +13,12 @@ from braze.ops.table import (
     Exact,
     Factors,
     Family,
-    IndexMap,
     Op,
+    ProgramStep,
     Rule,
     Ulp,
 )
+from braze.record import Record
 
 _DIALECT = (
     "abs add after_all all_gather all_reduce all_to_all and async_done async_start atan2 batch_norm_grad "
@@ -98,10 +99,10 @@ def _facet(value: Any, reasons: list[str]) -> str:
             return str(reasons.index(reason) + 1)
         case Rule():
             return str(value.value)
-        case Family(name):
+        case Family(name) | ProgramStep(name):
             return f"`{name}`"
-        case IndexMap():
-            return "map"
+        case Record():  # a structure
+            return type(value).__name__
         case tuple():
             inner = [_facet(part, reasons) for part in value]
             return inner[0] if len(set(inner)) == 1 else ", ".join(inner)

@@ -12,7 +12,7 @@ from braze.dtypes import ALL, BF16, BOOL, F16, F32, F64, FLOATS, I64, DType
 from braze.errors import DTypeError, ShapeError
 from braze.ops import elementwise, shape
 from braze.ops.facets import SAMPLED, Array, check_axes, listing, moved, only_linear, size_of
-from braze.ops.table import Bound, Cost, Family, Op, Sample
+from braze.ops.table import Bound, Contraction, Cost, Op, Sample
 from braze.types import TensorType
 
 Axes = tuple[int, ...]
@@ -253,12 +253,31 @@ def _dot_general_jax(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {**shown, "preferred_element_type": attrs["dtype"]}
 
 
+def _dot_general_roles(*operands: TensorType, **attrs: Any) -> list[list[tuple[str, int]]]:
+    free = len(attrs["lhs_batching_dimensions"])
+    found = []
+    for side, operand in zip(("lhs", "rhs"), operands, strict=True):
+        batching = tuple(attrs[f"{side}_batching_dimensions"])
+        contracting = tuple(attrs[f"{side}_contracting_dimensions"])
+        roles = []
+        for i in range(operand.ndim):
+            if i in batching:
+                roles.append(("r", batching.index(i)))
+            elif i in contracting:
+                roles.append(("k", contracting.index(i)))
+            else:
+                roles.append(("r", free))
+                free += 1
+        found.append(roles)
+    return found
+
+
 dot_general: Op = Op(
     "dot_general", hlo="dot_general",
     infer=_dot_general_infer, numpy=_dot_general_numpy, error=Bound(16),
     jvp=(lambda t, x, y, **attrs: dot_general(t, y, **attrs), lambda t, x, y, **attrs: dot_general(x, t, **attrs)),
     transpose=_dot_general_transpose, batch=_dot_general_batch,
-    kernel=Family("dot"), cost=_dot_general_cost, samples=_dot_general_samples,
+    kernel=Contraction(_dot_general_roles), cost=_dot_general_cost, samples=_dot_general_samples,
     attrs=("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
            "rhs_contracting_dimensions", "dtype", "precision"),
     jax_attrs=_dot_general_jax,

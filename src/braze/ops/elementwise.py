@@ -798,7 +798,7 @@ bitcast_convert_type: Op = Op(
     infer=_bitcast_infer, numpy=lambda x, *, dtype: np.ascontiguousarray(x).view(dtype).reshape(x.shape),
     error=EXACT,
     jvp=ZERO, transpose=NOT_LINEAR, batch=ELEMENTWISE,
-    kernel=lambda b, x, *, dtype: b.bitcast(x, dtype), cost=elementwise_cost("bitcast_convert_type", 0),
+    kernel=lambda b, x, *, dtype: b.bitcast(x, dtype), keeps_bytes=True, cost=elementwise_cost("bitcast_convert_type", 0),
     samples=_bitcast_samples, keeps_weak_type=False, attrs=("dtype",),
     jax_attrs=lambda attrs: {"new_dtype": attrs["dtype"]},
 )  # fmt: skip

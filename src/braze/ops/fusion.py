@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from braze.ops.table import EXACT, Absent, Cost, Op, Sample
+from braze.ops.table import EXACT, Absent, Cost, Fused, Op, Sample
 from braze.types import TensorType
 
 _HLO_ONLY = Absent("HLO only; fusion follows all transformations")
@@ -58,7 +58,7 @@ fusion_hlo = Op(
     jvp=_HLO_ONLY,
     transpose=_HLO_ONLY,
     batch=_HLO_ONLY,
-    kernel=Absent("its region is what kernel/build takes apart"),
+    kernel=Fused(),
     cost=_fusion_cost,
     samples=_fusion_samples,
     multiple_results=True,

@@ -37,10 +37,11 @@ from braze.ops.table import (
     ZERO,
     Absent,
     Bound,
+    Contraction,
     Cost,
     Error,
     Factors,
-    Family,
+    Immediate,
     Op,
     Sample,
     Undefined,
@@ -392,8 +393,16 @@ def _reduce_numpy(
 def _reduce_cost(*types: TensorType, dimensions: Axes, regions: Sequence[Any]) -> Cost:
     inputs = types[: len(types) // 2]
     results = [t.with_(shape=kept(t.shape, dimensions)) for t in inputs]
-    work = sum(not isinstance(i.op.kernel, Family) for i in regions[0].instructions)
+    work = sum(not isinstance(i.op.kernel, Immediate) for i in regions[0].instructions)
     return Cost(work * inputs[0].size, 0, moved(*types, *results))
+
+
+def _reduce_roles(*types: TensorType, dimensions: Axes) -> list[list[tuple[str, int]]]:
+    rest = iter(range(types[0].ndim))
+    roles = [
+        ("k", dimensions.index(i)) if i in dimensions else ("r", next(rest)) for i in range(types[0].ndim)
+    ]
+    return [roles] * (len(types) // 2)
 
 
 def _no_samples() -> list[Sample]:
@@ -405,7 +414,7 @@ reduce_hlo = Op(
     None, hlo="reduce",
     infer=_reduce_infer, numpy=_reduce_numpy, error=Bound(1),
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=Family("reduce"), cost=_reduce_cost, samples=_no_samples,
+    kernel=Contraction(_reduce_roles), cost=_reduce_cost, samples=_no_samples,
     multiple_results=True, attrs=("dimensions",),
 )  # fmt: skip
 

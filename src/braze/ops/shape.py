@@ -38,12 +38,15 @@ from braze.ops.table import (
     PRIMITIVES,
     ZERO,
     Absent,
+    Axes,
     Cost,
-    Family,
+    Immediate,
     IndexMap,
     Op,
+    Regroup,
     Sample,
     Undefined,
+    Update,
 )
 from braze.types import TensorType
 
@@ -95,7 +98,7 @@ constant_hlo: Op = Op(
     None, hlo="constant",
     infer=_constant_infer, numpy=lambda *, value: value, error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=Family("constant"), cost=lambda *, value: Cost(bytes=value.nbytes), samples=_constant_samples,
+    kernel=Immediate(), cost=lambda *, value: Cost(bytes=value.nbytes), samples=_constant_samples,
     attrs=("value",),
 )  # fmt: skip
 
@@ -137,7 +140,8 @@ iota: Op = Op(
     "iota", hlo="iota",
     infer=_iota_infer, numpy=_iota_numpy, error=EXACT,
     jvp=ZERO, transpose=NO_OPERANDS, batch=NO_OPERANDS,
-    kernel=IndexMap(_iota_kernel), cost=elementwise_cost("iota", 0), samples=_iota_samples,
+    kernel=IndexMap(_iota_kernel, along=lambda *, iota_dimension, **_: (iota_dimension,)),
+    cost=elementwise_cost("iota", 0), samples=_iota_samples,
     attrs=("iota_dimension", "shape", "dtype"),
     jax_attrs=lambda a: {"dimension": a["iota_dimension"], "dtype": a["dtype"], "shape": a["shape"]},
 )  # fmt: skip
@@ -190,10 +194,6 @@ def _broadcast_in_dim_batch(size: int, args: Any, axes: Any, *, shape: Any, broa
     return broadcast_in_dim(x, shape=(size, *shape), broadcast_dimensions=moved), 0
 
 
-def _broadcast_in_dim_kernel(b: Any, index: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
-    return x.at(tuple(0 if n == 1 else index[d] for n, d in zip(x.type.shape, broadcast_dimensions)))
-
-
 def _broadcast_in_dim_samples() -> list[Sample]:
     cases = [
         ((), (), ()), ((), (5,), ()), ((), (2, 0), ()), ((5,), (3, 5), (1,)), ((3,), (3, 5), (0,)),
@@ -211,8 +211,9 @@ broadcast_in_dim: Op = Op(
     "broadcast_in_dim", hlo="broadcast_in_dim",
     infer=_broadcast_in_dim_infer, numpy=_broadcast_in_dim_numpy, error=EXACT,
     jvp=LINEAR, transpose=_broadcast_in_dim_transpose, batch=_broadcast_in_dim_batch,
-    kernel=IndexMap(_broadcast_in_dim_kernel), cost=elementwise_cost("broadcast_in_dim", 0),
-    samples=_broadcast_in_dim_samples, attrs=("shape", "broadcast_dimensions"),
+    kernel=Axes(lambda x, *, shape, broadcast_dimensions: broadcast_dimensions),
+    cost=elementwise_cost("broadcast_in_dim", 0), samples=_broadcast_in_dim_samples,
+    attrs=("shape", "broadcast_dimensions"),
     # As JAX prints it: the result type shows the shape.
     jax_attrs=lambda a: {name: a[name] for name in ("broadcast_dimensions",) if a[name]},
 )  # fmt: skip
@@ -236,28 +237,6 @@ def _reshape_batch(size: int, args: Any, axes: Any, *, shape: tuple[int, ...]) -
     return reshape(move_axis(args[0], axes[0], 0), shape=(size, *shape)), 0
 
 
-def linear_index(b: Any, index: Sequence[Any], shape: Sequence[int]) -> Any:
-    """The row-major position of an index."""
-    position = b.lift(0, I64)
-    for i, n in zip(index, shape):
-        position = b.add(b.mul(position, n), b.lift(i, I64))
-    return position
-
-
-def index_of(b: Any, position: Any, shape: Sequence[int]) -> tuple[Any, ...]:
-    """The index at a row-major position."""
-    index: list[Any] = []
-    for n in reversed(shape):
-        wide = n > 1
-        index.append(b.rem_fast(position, n) if wide else 0)
-        position = b.div_fast(position, n) if wide else position
-    return tuple(reversed(index))
-
-
-def _reshape_kernel(b: Any, index: Any, x: Any, *, shape: Any) -> Any:
-    return x.at(index_of(b, linear_index(b, index, shape), x.type.shape))
-
-
 def _reshape_samples() -> list[Sample]:
     cases = [
         ((), (1,)), ((1,), ()), ((), (1, 1)), ((6,), (2, 3)), ((2, 3), (6,)), ((2, 3), (3, 2)), ((0,), (0, 5)),
@@ -270,7 +249,7 @@ reshape: Op = Op(
     "reshape", hlo="reshape",
     infer=_reshape_infer, numpy=lambda x, *, shape: x.reshape(shape), error=EXACT,
     jvp=LINEAR, transpose=_reshape_transpose, batch=_reshape_batch,
-    kernel=IndexMap(_reshape_kernel), cost=elementwise_cost("reshape", 0), samples=_reshape_samples,
+    kernel=Regroup(), keeps_bytes=True, cost=elementwise_cost("reshape", 0), samples=_reshape_samples,
     attrs=("shape",), jax_attrs=lambda a: {"dimensions": None, "new_sizes": a["shape"]},
 )  # fmt: skip
 
@@ -345,10 +324,6 @@ def _transpose_batch(size: int, args: Any, axes: Any, *, permutation: tuple[int,
     return transpose(args[0], permutation=(axis, *rest)), 0
 
 
-def _transpose_kernel(b: Any, index: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
-    return x.at(tuple(index[i] for i in inverse(permutation)))
-
-
 def _transpose_samples() -> list[Sample]:
     cases = [((), ()), ((5,), (0,)), ((3, 4), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4), (0, 2, 1)),
              ((0, 3), (1, 0)), ((1, 7, 1), (2, 1, 0)), ((33, 65), (1, 0))]  # fmt: skip
@@ -359,7 +334,8 @@ transpose: Op = Op(
     "transpose", hlo="transpose",
     infer=_transpose_infer, numpy=lambda x, *, permutation: x.transpose(permutation), error=EXACT,
     jvp=LINEAR, transpose=_transpose_transpose, batch=_transpose_batch,
-    kernel=IndexMap(_transpose_kernel), cost=elementwise_cost("transpose", 0), samples=_transpose_samples,
+    kernel=Axes(lambda x, *, permutation: inverse(permutation)),
+    cost=elementwise_cost("transpose", 0), samples=_transpose_samples,
     attrs=("permutation",), jax_attrs=dict,
 )  # fmt: skip
 
@@ -577,7 +553,7 @@ concatenate: Op = Op(
     "concatenate", hlo="concatenate",
     infer=_concatenate_infer, numpy=lambda *xs, dimension: np.concatenate(xs, dimension), error=EXACT,
     jvp=LINEAR, transpose=_concatenate_transpose, batch=_concatenate_batch,
-    kernel=IndexMap(_concatenate_kernel), cost=elementwise_cost("concatenate", 0),
+    kernel=IndexMap(_concatenate_kernel, chooses=True), cost=elementwise_cost("concatenate", 0),
     samples=_concatenate_samples, attrs=("dimension",), jax_attrs=dict,
 )  # fmt: skip
 
@@ -914,6 +890,13 @@ def _dynamic_update_slice_kernel(b: Any, index: Any, x: Any, update: Any, *start
     return new if inside is None else b.select(inside, new, old)
 
 
+def _dynamic_update_slice_place(b: Any, index: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
+    return [
+        b.add(_start(b, s, n, size), b.lift(i, I64))
+        for i, s, n, size in zip(index, starts, x.type.shape, update.type.shape)
+    ]
+
+
 def _dynamic_update_slice_samples() -> list[Sample]:
     return [
         ((TensorType(x, d), TensorType(sizes, d), *[TensorType((), i)] * len(x)), {})
@@ -928,7 +911,10 @@ dynamic_update_slice: Op = Op(
     infer=_dynamic_update_slice_infer, numpy=_dynamic_update_slice_numpy, error=EXACT,
     jvp=_dynamic_update_slice_jvp, transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
-    kernel=IndexMap(_dynamic_update_slice_kernel), cost=elementwise_cost("dynamic_update_slice", 0),
+    kernel=Update(
+        _dynamic_update_slice_kernel, place=_dynamic_update_slice_place, reader=dynamic_slice
+    ),
+    cost=elementwise_cost("dynamic_update_slice", 0),
     samples=_dynamic_update_slice_samples,
 )  # fmt: skip
 

@@ -14,9 +14,12 @@ facet is a function or `Absent("the reason")`, never missing. See `docs/add-an-o
 | `batch`     | `(size, args, axes, **attrs) -> (values, axes)`; `ELEMENTWISE` for n-ary elementwise ops |
 | `partial`   | `DEFAULT`: evaluate if all operands are known, else stage; region ops give their own (see `trace/linearize.py`) |
 | `lower`     | `(b, *values, **attrs) -> values`; `DEFAULT`: the HLO op of this record |
-| `kernel`    | lane code `(b, *lanes, **attrs) -> lane`; or `IndexMap(f)`, `f(b, index, *operands, **attrs) -> lane`, with `operand.at(index)`; or `Family(name)`, which `kernel/build` maps to its builder |
+| `kernel`    | what the op is to kernels, one of `Structure`: lane code `(b, *lanes, **attrs) -> lane`, a list for several results; `IndexMap`, `Update`, `Axes`, `Regroup`, `Contraction`, `Immediate`, `Family`, `ProgramStep` or `Fused` |
 | `cost`      | `(*types, **attrs) -> Cost` (flops, transcendentals, bytes) |
 | `samples`   | `() -> iterable of (types, attrs)`: shapes 0, 1, odd, large; every dtype it takes |
+
+Fusion, `kernel/build` and the Program dispatch on the class of `kernel` and on what it says, never on a
+name: a new op that is like an old one in structure is known to them at once.
 
 Region facets: a primitive whose attributes hold jaxprs lists their names in `jaxprs`; its `jvp`,
 `transpose`, `batch` and `partial` then receive `transform`, the jaxpr-level transformations, as a keyword.
@@ -28,7 +31,7 @@ Invariant: `PRIMITIVES` and `HLO_OPS` are filled while `braze.ops` is imported a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -97,22 +100,106 @@ Error = Exact | Ulp | Bound | Factors
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Family(Record):
-    """A kernel that is built, not composed lane by lane; `kernel/build` maps the name to its builder."""
-
-    name: str
-
-
-@dataclass(slots=True, eq=False, repr=False)
 class IndexMap(Record):
-    """An op that only says where an element comes from.
+    """An op that says at which index of its operands an element comes from.
 
     `code(b, index, *operands, **attrs)` gives the lane value at `index`, a tuple with one index value per
     result axis; `operand.at(index)` reads an operand (in a fusion: computes it) and `operand.type` is its
-    type. It may select between operands by comparing indices.
+    type. It may select between operands by comparing indices. An op with regions receives them as
+    `regions`; `b.inline(region, lanes)` is the lane code of one.
+
+    Attributes:
+        along: `(**attrs) -> axes`: the result axes whose index the code looks at; None for all of them.
+        chooses: whether it takes each element from one of several operands, so that in a fusion all of them
+            are computed at every element.
     """
 
     code: Callable[..., Any]
+    along: Callable[..., tuple[int, ...]] | None = None
+    chooses: bool = False
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Update(IndexMap):
+    """An op that writes its operand 1 into a part of its operand 0; the rest of the result is that operand.
+
+    The result takes over the memory of operand 0, and only the part is written. `code` gives the whole
+    result, for where there is no such memory.
+
+    Attributes:
+        place: `(b, index, *operands, **attrs) -> index` in the result of the element of operand 1 at `index`.
+        reader: the op that reads the same part: as operands it takes the whole and what follows operand 1 here.
+    """
+
+    place: Callable[..., Sequence[Any]] = field(kw_only=True)
+    reader: Op = field(kw_only=True)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Axes(Record):
+    """An op that repeats or exchanges axes of its one operand.
+
+    `moved(x, **attrs)` gives, for each axis of the operand's type, the axis of the result that runs with it.
+    An operand axis of size 1 may belong to a longer one: it is repeated.
+    """
+
+    moved: Callable[..., Sequence[int]]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Regroup(Record):
+    """The elements of the one operand, in row-major order, under another shape: no code where axes line up."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Contraction(Record):
+    """An op that combines all elements along some axes: by its region, or as a sum of products of two operands.
+
+    `roles(*types, **attrs)` gives, for each operand that is reduced, for each axis of it, `("r", axis of the
+    result)` or `("k", number of the reduced axis)`. With a region, the operands are followed by as many
+    initial values, which `types` has too.
+    """
+
+    roles: Callable[..., Sequence[Sequence[tuple[str, int]]]]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Immediate(Record):
+    """A constant: kernels have its number as an immediate, the Program keeps its array."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Family(Record):
+    """A kernel of its own, never part of a fusion; `kernel/build` has the builder in its table `FAMILIES`.
+
+    Attributes:
+        overwrites: pairs of a result and the operand whose memory it takes over. The caller of the kernel
+            copies the operand where others still need it; the kernel has one `inout` parameter for both.
+    """
+
+    name: str
+    overwrites: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ProgramStep(Record):
+    """A step of the Program, of that name in `program/schedule`: control flow, a call, Python.
+
+    Attributes:
+        captures: whether its regions see the values around it.
+    """
+
+    name: str
+    captures: bool = False
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Fused(Record):
+    """One kernel made of the op's region, which sees nothing from around it."""
+
+
+Lane = Callable[..., Any]
+Structure = Lane | IndexMap | Axes | Regroup | Contraction | Immediate | Family | ProgramStep | Fused | Absent
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -144,6 +231,7 @@ class Op:
         commutative: whether operands may be exchanged; rewrite patterns then match both orders.
         multiple_results: whether it gives a list of results.
         keeps_weak_type: whether all-weak operands give a weak result.
+        keeps_bytes: whether a result of as many bytes is the operand's memory under another type.
         at_once: whether its `numpy` facet is about one call of NumPy, so that outside of programs an EXACT op runs by it.
         jaxprs: names of the attributes that hold closed jaxprs.
         attrs: names of its attributes, in the order in which they print.
@@ -158,7 +246,7 @@ class Op:
     jvp: Any
     transpose: Any
     batch: Any
-    kernel: Any
+    kernel: Structure
     cost: Callable[..., Cost]
     samples: Callable[[], Iterable[Sample]]
     effects: Effect = Effect.NONE
@@ -167,6 +255,7 @@ class Op:
     commutative: bool = False
     multiple_results: bool = False
     keeps_weak_type: bool = True
+    keeps_bytes: bool = False
     at_once: bool = True
     jaxprs: tuple[str, ...] = ()
     attrs: tuple[str, ...] = ()
@@ -184,6 +273,12 @@ class Op:
     def title(self) -> str:
         """The name in messages: the primitive's, else the HLO op's."""
         return self.name or self.hlo or "?"
+
+    @property
+    def lane_code(self) -> Lane:
+        """The kernel facet of an op that is computed lane by lane."""
+        assert callable(self.kernel), f"{self.title} has no lane code: it is {self.kernel}"
+        return self.kernel
 
     @property
     def broadcasts(self) -> bool:

@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from braze.hlo.ir import Instruction, Value
-from braze.ops.table import IndexMap
-from braze.passes.axes import Cuts, adds_or_drops_units
+from braze.hlo.axes import Cuts, folds, is_contraction, is_move, is_product, reduced_axes, repeats
+from braze.hlo.ir import Instruction, Value, cost_of
+from braze.ops.table import Axes, Immediate, IndexMap, Regroup, Update
 from braze.record import Record
 from braze.target import Target
 
-Axes = tuple[int, ...]
+AxisNumbers = tuple[int, ...]
 
 MOST_OPERATIONS = 600
 """Vector operations of one kernel; code generation costs about 4 ms per 40 of them."""
@@ -80,8 +80,8 @@ class Cluster:
     kind: str = "loop"
     members: list[int] = field(default_factory=list)
     results: dict[Value, None] = field(default_factory=dict)
-    axes: dict[Value, Axes | None] = field(default_factory=dict)
-    inputs: dict[tuple[Instruction, int], Axes] = field(default_factory=dict)
+    axes: dict[Value, AxisNumbers | None] = field(default_factory=dict)
+    inputs: dict[tuple[Instruction, int], AxisNumbers] = field(default_factory=dict)
     factor: dict[Value, int] = field(default_factory=dict)
     sweeps: dict[Value, frozenset[int]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Verdict(Record):
     fused: bool
     rule: str
     reason: str
-    axes: Axes | None = None
+    axes: AxisNumbers | None = None
     factor: int = 1
     sweeps: frozenset[int] = frozenset()
     nesting: int = 0
@@ -120,7 +120,7 @@ class Verdict(Record):
 
 def is_splat(instruction: Instruction) -> bool:
     """Whether it is a constant with one value, which kernels take as an immediate."""
-    if instruction.op.hlo != "constant":
+    if not isinstance(instruction.op.kernel, Immediate):
         return False
     value = instruction.attrs["value"]
     return value.size == 1 or (value.size > 0 and value.strides == (0,) * value.ndim) or _one_value(value)
@@ -135,7 +135,7 @@ def _one_value(value: np.ndarray[Any, Any]) -> bool:
 
 def writes_in_place(instruction: Instruction) -> bool:
     """Whether it is an update that writes its window into memory that its operand leaves behind."""
-    if instruction.op.hlo != "dynamic_update_slice":
+    if not isinstance(instruction.op.kernel, Update):
         return False
     producer = instruction.operands[0].producer
     return producer is None or not is_splat(producer)
@@ -143,57 +143,47 @@ def writes_in_place(instruction: Instruction) -> bool:
 
 def operations_of(instruction: Instruction) -> int:
     """Vector operations that an instruction becomes, roughly."""
-    if instruction.op.hlo in ("broadcast_in_dim", "reshape", "transpose", "constant"):
+    if isinstance(instruction.op.kernel, Axes | Regroup | Immediate):
         return 0
-    if instruction.op.hlo in ("reduce", "dot_general"):
+    if is_contraction(instruction):
         return 6 + sum(len(r.instructions) for r in instruction.regions)
     if not instruction.results or instruction.results[0].type.size == 0:
         return 1
-    cost = instruction.op.cost(*[v.type for v in instruction.operands], **instruction.attrs)
+    cost = cost_of(instruction)
     heavy = math.ceil(cost.transcendentals / instruction.results[0].type.size)
     # An index map computes addresses and masks besides.
     maps = 4 * len(instruction.operands) if isinstance(instruction.op.kernel, IndexMap) else 0
     return 1 + maps + heavy * TRANSCENDENTAL_OPERATIONS
 
 
-def folds(instruction: Instruction) -> bool:
-    """Whether it is a reshape that splits or merges axes."""
-    return instruction.op.hlo == "reshape" and not adds_or_drops_units(instruction)
-
-
 def is_vector_dot(instruction: Instruction) -> bool:
     """Whether a dot has nothing left on one side, so that it is a product and a sum along rows."""
-    if instruction.op.hlo != "dot_general":
+    if not is_product(instruction):
         return False
-    attrs = instruction.attrs
-    for side, operand in zip(("lhs", "rhs"), instruction.operands, strict=True):
-        taken = {*attrs[f"{side}_batching_dimensions"], *attrs[f"{side}_contracting_dimensions"]}
-        if all(n == 1 for i, n in enumerate(operand.type.shape) if i not in taken):
+    sides = reduced_axes(instruction)
+    for side, other, operand in zip(sides, reversed(sides), instruction.operands, strict=True):
+        if all(n == 1 for n, role in zip(operand.type.shape, side, strict=True) if role not in other):
             return True
     return False
 
 
-def operand_axes(cluster: Cluster, consumer: Instruction, position: int) -> Axes | None:
+def operand_axes(cluster: Cluster, consumer: Instruction, position: int) -> AxisNumbers | None:
     """The axes that an operand follows inside a cluster, from its consumer's."""
     operand = consumer.operands[position].type
     result = cluster.axes.get(consumer.results[0])
-    name = consumer.op.hlo
-    if name == "reduce" or name == "dot_general":
+    if is_contraction(consumer):
         return cluster.inputs.get((consumer, position), ())
     if operand.ndim == 0:
         return ()
     if writes_in_place(consumer):
         return result
-    if result is None or (isinstance(consumer.op.kernel, IndexMap) and name not in _MOVES):
+    if result is None or isinstance(consumer.op.kernel, IndexMap):
         return None
-    if name not in _MOVES:
+    if not is_move(consumer):
         return result
-    if name == "reshape" and not cluster.cuts.is_renaming(consumer):
+    if folds(consumer) and not cluster.cuts.is_renaming(consumer):
         return None
     return tuple(result[t] if t is not None else -1 for t in cluster.cuts.moved(consumer))
-
-
-_MOVES = ("broadcast_in_dim", "transpose", "reshape")
 
 
 def judge(
@@ -211,9 +201,9 @@ def judge(
         return Verdict(False, "update", "it reads memory that the kernel overwrites")
     if place.nesting > MOST_NESTING:
         return Verdict(False, "nesting", f"{place.nesting} index maps or reductions would nest")
-    if producer.op.hlo == "dot_general" and not is_vector_dot(producer):
+    if is_product(producer) and not is_vector_dot(producer):
         return _judge_dot(cluster, producer, place)
-    if producer.op.hlo in ("reduce", "dot_general"):
+    if is_contraction(producer):
         return _judge_reduction(cluster, producer, place, target)
     return _judge_elementwise(cluster, producer, place)
 
@@ -221,21 +211,25 @@ def judge(
 def _refused_by(
     cluster: Cluster, consumer: Instruction, position: int, producer: Instruction
 ) -> Verdict | None:
-    name = consumer.op.hlo
-    if name == "dot_general" and not is_vector_dot(consumer):
+    if is_product(consumer) and not is_vector_dot(consumer):
         return Verdict(False, "dot operand", "a product reads each element many times")
     if position == 0 and writes_in_place(consumer):
         return Verdict(False, "update", "the operand is updated in place")
-    if name == "concatenate" and cluster.operations_of(producer) >= EXPENSIVE:
-        return Verdict(False, "concatenate", "every part would be computed at every element")
+    kernel = consumer.op.kernel
+    if isinstance(kernel, IndexMap) and kernel.chooses and cluster.operations_of(producer) >= EXPENSIVE:
+        return Verdict(False, consumer.op.title, "every part would be computed at every element")
     return None
 
 
 def _reads_what_it_writes(cluster: Cluster, producer: Instruction, operand: Value, place: Verdict) -> bool:
     """Whether an operand may be read in a kernel that overwrites it: only the element to be written."""
     update = cluster.updated.get(operand)
-    return update is None or (
-        producer.op.hlo == "dynamic_slice"
+    if update is None:
+        return True
+    kernel = update.op.kernel
+    return (
+        isinstance(kernel, Update)
+        and producer.op is kernel.reader
         and producer.operands[1:] == update.operands[2:]
         and producer.result.type is update.operands[1].type
         and place.axes == cluster.axes[update.result]
@@ -244,7 +238,7 @@ def _reads_what_it_writes(cluster: Cluster, producer: Instruction, operand: Valu
 
 def _place(cluster: Cluster, consumers: list[tuple[Instruction, int]]) -> Verdict:
     """Where the value is needed: its axes, how often an element is computed, by which passes."""
-    demands: dict[Axes | None, int] = {}
+    demands: dict[AxisNumbers | None, int] = {}
     unknown = 0
     sweeps: set[int] = set()
     nesting = 0
@@ -257,12 +251,8 @@ def _place(cluster: Cluster, consumers: list[tuple[Instruction, int]]) -> Verdic
             unknown += factor
         else:
             demands[axes] = max(demands.get(axes, 0), factor)
-        is_map = (
-            isinstance(consumer.op.kernel, IndexMap)
-            and consumer.op.hlo not in _MOVES
-            and not writes_in_place(consumer)
-        )
-        reduces = consumer.op.hlo in ("reduce", "dot_general")
+        is_map = isinstance(consumer.op.kernel, IndexMap) and not writes_in_place(consumer)
+        reduces = is_contraction(consumer)
         maps = maps or is_map
         nesting = max(nesting, cluster.nesting.get(result, 0) + (is_map or reduces))
         if reduces:
@@ -298,13 +288,13 @@ def _judge_elementwise(cluster: Cluster, producer: Instruction, place: Verdict) 
         )
     if again > 64 and cluster.operations_of(producer) > 0 and result.size > 1:
         return Verdict(False, place.rule, f"it would be computed {again} times for each element")
-    rule = "broadcast" if producer.op.hlo == "broadcast_in_dim" else place.rule
+    rule = "broadcast" if repeats(producer) else place.rule
     return Verdict(
         True, rule, "computed where it is used", place.axes, place.factor, place.sweeps, place.nesting
     )
 
 
-def _hidden_repeats(cluster: Cluster, axes: Axes | None) -> int:
+def _hidden_repeats(cluster: Cluster, axes: AxisNumbers | None) -> int:
     """How often a value that lacks outer axes is computed again; along rows alone it is computed once."""
     if axes is None:
         return 1
@@ -359,9 +349,8 @@ def _accepted(rule: str, reason: str, place: Verdict) -> Verdict:
 
 
 def _reduced_sizes(reduction: Instruction) -> list[int]:
-    shape = reduction.operands[0].type.shape
-    name = "dimensions" if reduction.op.hlo == "reduce" else "lhs_contracting_dimensions"
-    return [shape[d] for d in reduction.attrs[name]]
+    roles = zip(reduction.operands[0].type.shape, reduced_axes(reduction)[0], strict=True)
+    return [n for n, (role, _) in roles if role == "k"]
 
 
 # Joining ------------------------------------------------------------------------------------------
@@ -379,7 +368,7 @@ def join(cluster: Cluster, producer: Instruction, position: int, verdict: Verdic
         cluster.factor[result] = verdict.factor
         cluster.sweeps[result] = verdict.sweeps
         cluster.nesting[result] = verdict.nesting
-    if producer.op.hlo in ("reduce", "dot_general"):
+    if is_contraction(producer):
         _open_reduction(cluster, producer, verdict)
     elif writes_in_place(producer):
         cluster.kind = "update"
@@ -389,7 +378,7 @@ def join(cluster: Cluster, producer: Instruction, position: int, verdict: Verdic
 def _open_reduction(cluster: Cluster, reduction: Instruction, verdict: Verdict) -> None:
     """Give the reduced axes their numbers, and with them the axes of what is reduced."""
     assert verdict.axes is not None, "a reduction is fused only where its axes are known"
-    if reduction.op.hlo == "dot_general" and not is_vector_dot(reduction):
+    if is_product(reduction) and not is_vector_dot(reduction):
         cluster.kind = "dot"
         return
     kept = frozenset(a for a in verdict.axes if a >= 0)
@@ -433,7 +422,7 @@ def begin(
     domain = cuts.shape(root.operands[1] if writes_in_place(root) else root.results[0])
     cluster = Cluster(number, domain, cuts, counted, sizes=list(domain), first=position, last=position)
     axes = tuple(i if n != 1 else -1 for i, n in enumerate(domain))
-    if root.op.hlo in ("reduce", "dot_general"):
+    if is_contraction(root):
         cluster.rows = None
     join(cluster, root, position, Verdict(True, "root", "", axes, 1, frozenset((-1,)), 0))
     for result in root.results:
@@ -444,13 +433,13 @@ def begin(
 # Merging ------------------------------------------------------------------------------------------
 
 
-def axes_of(cluster: Cluster, uses: list[tuple[Instruction, int]]) -> Axes | None:
+def axes_of(cluster: Cluster, uses: list[tuple[Instruction, int]]) -> AxisNumbers | None:
     """The axes that a value follows in a cluster that reads it; None if it follows several or none."""
     return _place(cluster, uses).axes
 
 
 def union(
-    home: Cluster, other: Cluster, mine: Axes | None, theirs: Axes | None, target: Target
+    home: Cluster, other: Cluster, mine: AxisNumbers | None, theirs: AxisNumbers | None, target: Target
 ) -> dict[int, int] | None:
     """How the axes of `other` become axes of `home`, if one kernel can do both; they share a value.
 
@@ -493,7 +482,7 @@ def absorb(home: Cluster, other: Cluster, axes: dict[int, int]) -> None:
     sizes = {axes[a]: n for a, n in enumerate(other.sizes) if a in axes}
     home.sizes.extend(sizes[a] for a in range(len(home.sizes), max(sizes, default=-1) + 1))
 
-    def renamed(old: Axes) -> Axes:
+    def renamed(old: AxisNumbers) -> AxisNumbers:
         return tuple(rename.get(a, -1) for a in old)
 
     for value, old in other.axes.items():

@@ -18,10 +18,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
+from braze.hlo.axes import Cuts, folds, is_contraction, repeats
 from braze.hlo.ir import Function, Instruction, Module, Region, Value, walk
 from braze.ops.fusion import fusion_hlo
-from braze.ops.table import Effect, IndexMap
-from braze.passes.axes import Cuts
+from braze.ops.table import Axes, Contraction, Immediate, IndexMap, Regroup, Update
 from braze.passes.clusters import (
     EXPENSIVE,
     MOST_OPERATIONS,
@@ -29,7 +29,6 @@ from braze.passes.clusters import (
     absorb,
     axes_of,
     begin,
-    folds,
     gather,
     is_splat,
     join,
@@ -89,12 +88,12 @@ def _fused_region(region: Region, outer: dict[Value, Value], target: Target, log
 def _without_immediates(instructions: list[Instruction], results: Sequence[Value]) -> list[Instruction]:
     """What is left without the constants that kernels, here or in nested regions, have as immediates."""
     needed = {*results, *[v for i in instructions for v in _read_by(i)]}
-    return [i for i in instructions if i.op.hlo != "constant" or i.result in needed]
+    return [i for i in instructions if not isinstance(i.op.kernel, Immediate) or i.result in needed]
 
 
 def _outside(instruction: Instruction, values: dict[Value, Value], target: Target, log: Log) -> Instruction:
     """An instruction that stays outside, its own regions fused."""
-    if instruction.op.hlo in ("while", "case"):
+    if instruction.captures:
         regions = [_fused_region(r, values, target, log) for r in instruction.regions]
     else:
         regions = list(instruction.regions)
@@ -166,8 +165,9 @@ def _name(cluster: Cluster, region: Region) -> str:
     """The last operations of the kernel, for people who read its name."""
     titles: list[str] = []
     for position in sorted(cluster.members, reverse=True):
-        title = region.instructions[position].op.hlo or ""
-        if title not in titles and title not in ("broadcast_in_dim", "reshape"):
+        member = region.instructions[position]
+        title = member.op.hlo or ""
+        if title not in titles and not repeats(member) and not isinstance(member.op.kernel, Regroup):
             titles.append(title)
     return "_".join(reversed(titles[:3])) or "copy"
 
@@ -179,30 +179,25 @@ def _aliases(
     pairs = []
     for k, result in enumerate(results):
         update = inner[result].producer
-        if (
-            update is not None
-            and update.op.hlo == "dynamic_update_slice"
-            and update.operands[0] in parameters
-        ):
+        if update is not None and isinstance(update.op.kernel, Update) and update.operands[0] in parameters:
             pairs.append((k, parameters.index(update.operands[0])))
     return tuple(pairs)
 
 
 def is_computed(instruction: Instruction, cuts: Cuts) -> bool:
     """Whether it can be code of a kernel: not control flow, calls, constants, or a reshape across parts."""
-    op = instruction.op
-    if op.effects is not Effect.NONE or op.hlo in ("constant", "while", "case", "call", "custom_call"):
-        return False
-    if op.hlo == "reshape":
-        return cuts.is_renaming(instruction)
-    if op.hlo in ("reduce", "dot_general", "broadcast_in_dim", "transpose"):
-        return True
-    return isinstance(op.kernel, IndexMap) or callable(op.kernel)
+    match instruction.op.kernel:
+        case Regroup():
+            return cuts.is_renaming(instruction)
+        case IndexMap() | Axes() | Contraction():
+            return True
+        case kernel:
+            return callable(kernel)
 
 
 def _read_by(instruction: Instruction) -> Sequence[Value]:
     """Operands, and the values that its regions take from around it."""
-    if not instruction.regions or instruction.op.hlo not in ("while", "case"):
+    if not instruction.captures:
         return instruction.operands
     found = list(instruction.operands)
     work = list(instruction.regions)
@@ -332,7 +327,7 @@ class _Plan:
         result = sum(r.type.nbytes for r in instruction.results)
         read = sum(v.type.nbytes for v in dict.fromkeys(instruction.operands) if not _is_free(v))
         operations = homes[0].operations_of(instruction)
-        cheap = operations < EXPENSIVE and instruction.op.hlo not in ("reduce", "dot_general")
+        cheap = operations < EXPENSIVE and not is_contraction(instruction)
         free = operations == 0 or not instruction.operands
         if not (
             free or (cheap and len(homes) <= MOST_COPIES and len(homes) * read <= (len(homes) + 1) * result)

@@ -19,6 +19,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 from braze.hlo.ir import Instruction, Region, Value
+from braze.ops.table import ProgramStep
 from braze.program.ir import Buffer, Copy
 
 
@@ -100,7 +101,7 @@ class Uses:
         for position, instruction in enumerate(region.instructions):
             for operand in instruction.operands:
                 last[root.get(operand, operand)] = position
-            if instruction.regions and instruction.op.hlo != "braze.fusion":  # fusions are closed
+            if instruction.captures:
                 for inner in instruction.regions:
                     for value in self.captured(inner):
                         last[value] = position
@@ -116,16 +117,9 @@ class Uses:
 
 def shares_bytes(instruction: Instruction) -> bool:
     """Whether the result is the operand's memory under another type."""
-    return instruction.op.hlo in ("reshape", "bitcast_convert") and (
+    return instruction.op.keeps_bytes and (
         instruction.operands[0].type.nbytes == instruction.results[0].type.nbytes
     )
-
-
-def overwrites(instruction: Instruction) -> dict[int, int]:
-    """Results that take over the memory of an operand of which they change a window: result to operand."""
-    if instruction.op.hlo == "dynamic_update_slice":
-        return {0: 0}
-    return dict(instruction.attrs.get("aliases", ())) if instruction.op.hlo == "braze.fusion" else {}
 
 
 class Frame:
@@ -168,10 +162,10 @@ class Frame:
             return hints
         for position in range(len(self.region.instructions) - 1, -1, -1):
             instruction = self.region.instructions[position]
-            if instruction.op.hlo == "while":
+            if isinstance(instruction.op.kernel, ProgramStep) and instruction.op.kernel.name == "while":
                 pairs: Iterable[tuple[int, int]] = ((k, k) for k in range(len(instruction.results)))
             else:
-                pairs = overwrites(instruction).items()
+                pairs = instruction.overwrites.items()
             for k, operand in pairs:
                 hint = hints.get(instruction.results[k])
                 value = self.uses.root_of(instruction.operands[operand])

@@ -13,6 +13,7 @@ import numpy as np
 
 from braze.hlo.ir import Instruction, Region, Value
 from braze.kernel.build import Built, build
+from braze.ops.table import Fused
 from braze.target import Target
 
 
@@ -41,7 +42,7 @@ class Kernels:
 
 def structure(instruction: Instruction) -> Hashable:
     """A key that is equal for instructions that do the same to operands of the same types."""
-    closed = instruction.op.hlo == "braze.fusion"
+    closed = isinstance(instruction.op.kernel, Fused)
     attrs = {k: v for k, v in instruction.attrs.items() if not (closed and k in ("name", "kind"))}
     numbers: dict[Value, int] = {}
     # Each operand is a parameter of the kernel, so it does not matter which of them are the same value.

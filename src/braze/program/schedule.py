@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from braze.errors import UnsupportedError
-from braze.hlo.ir import Function, Instruction, Module, Region, Value
+from braze.hlo.ir import Function, Instruction, Module, Value
 from braze.kernel.build import BuiltLaunch
-from braze.ops.table import HLO_OPS
+from braze.ops.table import Immediate, ProgramStep
 from braze.program.access import reads_only_where_it_writes
-from braze.program.copies import Frame, Uses, overwrites, sequentialise, shares_bytes
+from braze.program.copies import Frame, Uses, sequentialise, shares_bytes
 from braze.program.ir import Branch, Buffer, CallSymbol, Host, Launch, Loop, Program, Step
 from braze.program.kernels import Kernels
 from braze.program.trips import trip_count
@@ -117,16 +117,16 @@ class _Scheduler:
             unused = not any(r in last for r in instruction.results)
             if shares_bytes(instruction) or (unused and not instruction.has_effects):
                 continue
-            match instruction.op.hlo:
-                case "constant":
+            match instruction.op.kernel:
+                case Immediate():
                     self.places[instruction.results[0]] = self.constant(instruction.attrs["value"])
-                case "while":
+                case ProgramStep("while"):
                     steps += self.loop(frame, instruction, position)
-                case "case":
+                case ProgramStep("case"):
                     steps += self.branch(frame, instruction, position)
-                case "call":
+                case ProgramStep("call"):
                     steps += self.call(frame, instruction, position)
-                case "custom_call":
+                case ProgramStep("custom_call"):
                     steps.append(self.custom_call(frame, instruction, position))
                 case _:
                     steps += self.launches(frame, instruction, position)
@@ -155,14 +155,12 @@ class _Scheduler:
             for result in instruction.results:
                 self.output(frame, result, position)
             return []
-        if instruction.op.hlo == "dynamic_update_slice":
-            instruction = in_place(instruction)
         built = self.kernels.build(instruction)
         steps: list[Step] = []
         operands = [self.place(v) for v in instruction.operands]
         read = list(operands)
         results: list[Buffer] = []
-        overwritten = overwrites(instruction)
+        overwritten = instruction.overwrites
         for k, value in enumerate(instruction.results):
             if k in overwritten:
                 operand = overwritten[k]
@@ -335,20 +333,3 @@ def _in_place(launch: BuiltLaunch, result: int, operands: Sequence[Buffer], buff
     out = memories.get(("result", result))
     shared = [m for (kind, i), m in memories.items() if kind == "operand" and operands[i] is buffer]
     return out is not None and all(reads_only_where_it_writes(launch.kernel, m, out) for m in shared)
-
-
-def in_place(update: Instruction) -> Instruction:
-    """A lone dynamic_update_slice as a fusion whose result takes over the operand's memory."""
-    parameters = [Value(v.type) for v in update.operands]
-    types = [update.results[0].type]
-    inner = Instruction(update.op, parameters, types, update.attrs, (), update.source)
-    made = Instruction(
-        HLO_OPS["braze.fusion"],
-        update.operands,
-        types,
-        {"kind": "update", "name": "update", "aliases": ((0, 0),)},
-        [Region(parameters, (inner,), inner.results)],
-        update.source,
-    )
-    made.results = update.results  # the values that the rest of the region uses
-    return made

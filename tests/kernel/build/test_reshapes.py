@@ -10,10 +10,10 @@ import pytest
 from tests.kernel.build.fusions import Executed, Graph, f32, samples, softmax
 
 from braze.dtypes import I32
+from braze.hlo.axes import Cuts
 from braze.hlo.evaluate import evaluate
 from braze.hlo.ir import Module, Value
 from braze.hlo.verify import verify
-from braze.passes.axes import Cuts
 from braze.passes.fusion import fusion
 from braze.targets.host import host
 from braze.types import TensorType

@@ -23,7 +23,7 @@ from braze.kernel.build.sort import sort_kernels
 from braze.kernel.build.split import split
 from braze.kernel.build.untangle import is_tangled, untangled
 from braze.kernel.build.window import select_and_scatter_kernels, window_kernels
-from braze.ops.table import Family
+from braze.ops.table import Axes, Family, Fused, Immediate
 from braze.target import Target
 
 __all__ = ["Built", "BuiltLaunch", "build"]
@@ -49,7 +49,7 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
     if isinstance(family, Family) and family.name in FAMILIES:
         return FAMILIES[family.name](instruction, name, target)
     region = _region(instruction)
-    aliases = dict(instruction.attrs.get("aliases", ()))
+    aliases = instruction.overwrites
     graph = Graph(region)
     if is_tangled(graph):
         return untangled(region, name, target, build)
@@ -76,14 +76,15 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
 
 def _is_immediate(instruction: Instruction) -> bool:
     """Whether it is a number, or one number in every element: no operation of the kernel."""
-    return instruction.op.hlo == "constant" or (
-        instruction.op.hlo == "broadcast_in_dim" and instruction.operands[0].type.size == 1
+    kernel = instruction.op.kernel
+    return isinstance(kernel, Immediate) or (
+        isinstance(kernel, Axes) and instruction.operands[0].type.size == 1
     )
 
 
 def _region(instruction: Instruction) -> Region:
     """The region of a fusion; a single operation as a region of one."""
-    if instruction.op.hlo == "braze.fusion":
+    if isinstance(instruction.op.kernel, Fused):
         return instruction.regions[0]
     parameters = [Value(v.type) for v in instruction.operands]
     inner = Instruction(

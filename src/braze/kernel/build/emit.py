@@ -26,6 +26,7 @@ from braze.kernel.build.reducer import inline
 from braze.kernel.builder import Builder, Liftable, constant, number
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
 from braze.kernel.math import FORMATS, divide_by_uniform
+from braze.ops.table import IndexMap
 
 _At = tuple[Node, Index, int]
 """A node, an index, and the index's number."""
@@ -524,7 +525,7 @@ class Emitter(Builder):
         match node.kind:
             case "elementwise":
                 assert node.op is not None, "elementwise nodes have an op"
-                value = self.lift(node.op.kernel(self, *values, **node.attrs), node.dtype)
+                value = self.lift(node.op.lane_code(self, *values, **node.attrs), node.dtype)
             case "move":
                 value = values[0]
             case "parameter":
@@ -546,9 +547,11 @@ class Emitter(Builder):
         full = [ZERO] * node.type.ndim
         for dim, i in zip(node.dims, index, strict=True):
             full[dim] = i
-        assert node.op is not None, "index maps have an op"
+        assert node.op is not None and isinstance(node.op.kernel, IndexMap), "it has an index map"
         readers = [Reader(self, x) for x in node.operands]
-        value = node.op.kernel.code(self, tuple(full), *readers, **node.attrs)
+        regions = node.source.regions if node.source is not None else ()
+        inner = {"regions": regions} if regions else {}
+        value = node.op.kernel.code(self, tuple(full), *readers, **inner, **node.attrs)
         return self.materialise(value) if type(value) is Affine else self.lift(value, node.dtype)
 
     def _reshaped(self, index: Index, new: tuple[int, ...], old: tuple[int, ...]) -> Index:

@@ -1,6 +1,6 @@
 """A fusion's region as nodes over collapsed axes: what the schedules and the emitter look at.
 
-Axes are cut into parts where reshapes ask for it (`passes.axes`). Each part belongs to a class; parts that
+Axes are cut into parts where reshapes ask for it (`hlo.axes`). Each part belongs to a class; parts that
 an operation ties together (the same position of an elementwise operation, operand and result of a broadcast
 or transpose, the kept axes of a reduction) share one. Those of size 1 have none: they vanish. Two classes
 that stand side by side in every node are merged, so that an elementwise fusion becomes one flat axis, and
@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from braze.dtypes import DType
-from braze.hlo.ir import Instruction, Region, Value
-from braze.ops.table import Cost, IndexMap, Op
-from braze.passes.axes import Cuts
+from braze.errors import InternalError
+from braze.hlo.axes import Cuts, is_contraction
+from braze.hlo.ir import Instruction, Region, Value, cost_of
+from braze.ops.table import Axes, Cost, Immediate, IndexMap, Op, Regroup
 from braze.types import TensorType
 
 
@@ -77,12 +78,7 @@ class Node:
     def cost(self) -> Cost:
         """The cost facet of the instruction; nothing for parameters and further results."""
         if self._cost is None:
-            i = self.source
-            if i is None or self.index:
-                self._cost = Cost()
-            else:
-                regions = {"regions": i.regions} if i.regions else {}
-                self._cost = i.op.cost(*[v.type for v in i.operands], **regions, **i.attrs)
+            self._cost = Cost() if self.source is None or self.index else cost_of(self.source)
         return self._cost
 
     def __repr__(self) -> str:
@@ -171,11 +167,9 @@ class Graph:
     def _instruction(self, instruction: Instruction) -> None:
         op, attrs = instruction.op, instruction.attrs
         operands = tuple(self._of[v] for v in instruction.operands)
-        name = op.hlo
-        if name in ("reduce", "dot_general"):
+        if is_contraction(instruction):
             self._reduction(instruction, operands)
             return
-        assert len(instruction.results) == 1, f"{name} has several results and cannot be in a fusion"
         kind = _kind(instruction, self.cuts)
         node = self._add(kind, instruction.result, op, attrs)
         node.operands = operands
@@ -190,10 +184,9 @@ class Graph:
                 for i, j in enumerate(self.cuts.moved(instruction)):
                     if j is not None:
                         self._tie(node, j, operands[0], i)
-            case "map" if name == "iota":
-                self._pin(node, (attrs["iota_dimension"],))
             case _:
-                self._pin(node)
+                along = op.kernel.along if isinstance(op.kernel, IndexMap) else None
+                self._pin(node, along(**attrs) if along else None)
                 for x in operands:
                     self._pin(x)
 
@@ -320,14 +313,19 @@ class Graph:
 
 
 def _kind(instruction: Instruction, cuts: Cuts) -> str:
-    name = instruction.op.hlo
-    if name == "constant":
-        return "constant"
-    if name in ("broadcast_in_dim", "transpose"):
-        return "move"
-    if name == "reshape":
-        return "move" if cuts.is_renaming(instruction) else "reshape"
-    if isinstance(instruction.op.kernel, IndexMap):
-        return "map"
-    assert callable(instruction.op.kernel), f"{name} has no lane code and cannot be in a fusion"
-    return "elementwise"
+    match instruction.op.kernel:
+        case Immediate():
+            return "constant"
+        case Axes():
+            return "move"
+        case Regroup():
+            return "move" if cuts.is_renaming(instruction) else "reshape"
+        case IndexMap():
+            return "map"
+        case kernel if callable(kernel):
+            return "elementwise"
+        case other:
+            raise InternalError(
+                f"{instruction.op} cannot be computed within a kernel: its structure is {other}",
+                stage="build",
+            )

@@ -31,7 +31,7 @@ def inline(b: Builder, region: Region, arguments: Sequence[Operand]) -> list[Ope
         if instruction.op.hlo in ("broadcast_in_dim", "reshape"):
             values[instruction.result] = operands[0]
         else:
-            value = instruction.op.kernel(b, *operands, **attrs)
+            value = instruction.op.lane_code(b, *operands, **attrs)
             values[instruction.result] = b.lift(value, instruction.result.type.dtype)
     return [values[v] for v in region.results]
 

@@ -11,16 +11,16 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from braze.dtypes import I64, DType
+from braze.dtypes import DType
 from braze.kernel.build.affine import ZERO, Affine, Index
-from braze.kernel.build.emit import Emitter, ScratchRow
+from braze.kernel.build.emit import Emitter, Reader, ScratchRow
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.launch import BufferName, BuiltLaunch
 from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, scratch_rows
 from braze.kernel.build.reduce import accumulation_dtype, reduce_at
 from braze.kernel.build.work import Work
-from braze.kernel.builder import constant
 from braze.kernel.ir import Memory, Operand, Space
+from braze.ops.table import Update
 from braze.target import Target
 
 
@@ -280,17 +280,15 @@ class Schedule:
             e.write(self.outputs[k], root.shape, index, value)
 
     def _write_window(self, update: Node, value_node: Node, index: Index, value: Operand) -> None:
-        """Write into the operand that the result overwrites, at the start that dynamic_update_slice clamps."""
+        """Write into the operand that the result overwrites, where the update says."""
         e = self.emitter
-        whole, _, *starts = update.operands
+        assert update.op is not None and isinstance(update.op.kernel, Update), "it has a place"
         at = dict(zip(value_node.dims, index, strict=True))
-        position: list[Affine] = []
-        for d, start in enumerate(starts):
-            room = update.type.shape[d] - value_node.type.shape[d]
-            begin = e.compute("max", e.cast(e.at(start, ()), I64), 0)
-            begin = e.compute("min", begin, constant(I64, room))
-            position.append(e.affine(begin).plus(at.get(d, ZERO)))
-        e.write(e.memories[whole.number], update.type.shape, tuple(position), value)
+        full = tuple([at.get(d, ZERO) for d in range(value_node.type.ndim)])
+        readers = [Reader(e, x) for x in update.operands]
+        place = update.op.kernel.place(e, full, *readers, **update.attrs)
+        position = tuple([e.affine(i) for i in place])
+        e.write(e.memories[update.operands[0].number], update.type.shape, position, value)
 
     def finish(self, grid: int, ops: tuple[str, ...]) -> BuiltLaunch:
         """The kernel with its record, and its buffers."""

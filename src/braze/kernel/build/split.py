@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from braze.hlo.axes import is_contraction
 from braze.hlo.ir import Builder, Instruction, Region, Value
 from braze.kernel.build.affine import Affine, Index, linear
 from braze.kernel.build.graph import Graph, Node
@@ -33,7 +34,7 @@ Build = Callable[[Instruction, str, Target], Built]
 
 def split(region: Region, name: str, target: Target, build: Build) -> Built | None:
     """Two launches where that pays, else None."""
-    if not any(i.op.hlo in ("reduce", "dot_general") for i in region.instructions):
+    if not any(is_contraction(i) for i in region.instructions):
         return None
     if sum(t.nbytes for t in region.parameter_types) < 2 * PART_BYTES:
         return None

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from braze.hlo.axes import is_move
 from braze.hlo.ir import Instruction, Region, Value
 from braze.kernel.build.graph import Graph
 from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
-from braze.ops.table import Family, IndexMap
+from braze.ops.table import Contraction, IndexMap
 from braze.target import Target
 from braze.types import TensorType
 
@@ -48,7 +49,7 @@ def _fusion(region: Region) -> Instruction:
 
 def _turns(instruction: Instruction) -> bool:
     """Whether an instruction may read its operands along other axes than its own."""
-    return instruction.op.hlo == "reshape" or isinstance(instruction.op.kernel, IndexMap | Family)
+    return is_move(instruction) or isinstance(instruction.op.kernel, IndexMap | Contraction)
 
 
 def _told_apart(region: Region) -> tuple[Region, list[int]] | None:

@@ -15,10 +15,10 @@ Invariants:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from braze.hlo.ir import Instruction, Value
-from braze.ops.table import Effect, IndexMap
+from braze.ops.table import Axes, Contraction, IndexMap, Regroup
 
 Axis = tuple[Value, int]
 Role = tuple[str, int]
@@ -34,7 +34,7 @@ class Cuts:
         self._whole: set[Axis] = set()
         self._shapes: dict[Value, tuple[tuple[int, ...], ...]] = {}
         made = list(instructions)
-        reshapes = [i for i in made if i.op.hlo == "reshape" and not adds_or_drops_units(i)]
+        reshapes = [i for i in made if folds(i)]
         if reshapes:
             for instruction in made:
                 self._tie_axes_of(instruction)
@@ -74,7 +74,7 @@ class Cuts:
     def moved(self, instruction: Instruction) -> list[int | None]:
         """Per part of the operand, the part of the result that runs with it; None for size 1."""
         operand, result = self.shape(instruction.operands[0]), self.shape(instruction.result)
-        if instruction.op.hlo == "reshape":
+        if isinstance(instruction.op.kernel, Regroup):
             wide = iter([i for i, n in enumerate(result) if n != 1])
             return [next(wide) if n != 1 else None for n in operand]
         first = list(itertools.accumulate(map(len, self.parts(instruction.result)), initial=0))
@@ -114,22 +114,23 @@ class Cuts:
                 self._parent[first] = second
 
     def _tie_axes_of(self, instruction: Instruction) -> None:
-        op = instruction.op
-        if op.hlo in ("reduce", "dot_general"):
-            self._tie_reduction(instruction)
-        elif op.hlo == "reshape" and not adds_or_drops_units(instruction):
-            return  # _impose carries cuts through it
-        elif op.hlo in ("broadcast_in_dim", "transpose", "reshape"):
-            for i, j in enumerate(moved_axes(instruction)):
-                if j is not None:
-                    self._tie((instruction.operands[0], i), (instruction.result, j))
-        elif isinstance(op.kernel, IndexMap):
-            for v in (*instruction.operands, *instruction.results):
-                self._whole.update((v, i) for i in range(v.type.ndim))
-        elif callable(op.kernel) and op.effects is Effect.NONE and len(instruction.results) == 1:
-            for v in instruction.operands:
-                for i in range(v.type.ndim):
-                    self._tie((v, i), (instruction.result, i))
+        match instruction.op.kernel:
+            case Contraction():
+                self._tie_reduction(instruction)
+            case Regroup() if folds(instruction):
+                return  # _impose carries cuts through it
+            case Axes() | Regroup():
+                for i, j in enumerate(moved_axes(instruction)):
+                    if j is not None:
+                        self._tie((instruction.operands[0], i), (instruction.result, j))
+            case IndexMap():
+                for v in (*instruction.operands, *instruction.results):
+                    self._whole.update((v, i) for i in range(v.type.ndim))
+            case code if callable(code):
+                for result in instruction.results:
+                    for v in instruction.operands:
+                        for i in range(v.type.ndim):
+                            self._tie((v, i), (result, i))
 
     def _tie_reduction(self, reduction: Instruction) -> None:
         reduced: dict[int, Axis] = {}
@@ -200,7 +201,7 @@ class Cuts:
         return all(y % x == 0 for x, y in itertools.pairwise(bounds))
 
 
-def _before(roles: list[Role], j: int) -> Iterator[int]:
+def _before(roles: Sequence[Role], j: int) -> Iterator[int]:
     """The axes that are reduced with a smaller number than j."""
     return (i for i, (role, k) in enumerate(roles) if role == "k" and k < j)
 
@@ -211,49 +212,52 @@ def adds_or_drops_units(reshape: Instruction) -> bool:
     return [n for n in old if n != 1] == [n for n in new if n != 1]
 
 
+def folds(instruction: Instruction) -> bool:
+    """Whether it is a reshape that splits or merges axes."""
+    return isinstance(instruction.op.kernel, Regroup) and not adds_or_drops_units(instruction)
+
+
+def is_move(instruction: Instruction) -> bool:
+    """Whether it gives elements of its one operand, each at another place."""
+    return isinstance(instruction.op.kernel, Axes | Regroup)
+
+
+def is_contraction(instruction: Instruction) -> bool:
+    """Whether it combines all elements along some axes."""
+    return isinstance(instruction.op.kernel, Contraction)
+
+
+def is_product(instruction: Instruction) -> bool:
+    """Whether it is a sum of products of its two operands."""
+    return is_contraction(instruction) and not instruction.regions
+
+
+def repeats(instruction: Instruction) -> bool:
+    """Whether a move of axes gives elements more than once, or an axis of size 1 that the operand lacks."""
+    if not isinstance(instruction.op.kernel, Axes):
+        return False
+    (operand,), result = instruction.operands, instruction.result.type
+    kept = {
+        j: operand.type.shape[i]
+        for i, j in enumerate(instruction.op.kernel.moved(operand.type, **instruction.attrs))
+    }
+    return any(kept.get(j) != n for j, n in enumerate(result.shape))
+
+
 def moved_axes(instruction: Instruction) -> list[int | None]:
     """Per axis of the operand, the axis of the result that runs with it; None for axes of size 1."""
     operand, result = instruction.operands[0].type, instruction.result.type
-    match instruction.op.hlo:
-        case "broadcast_in_dim":
-            targets = list(instruction.attrs["broadcast_dimensions"])
-        case "transpose":
-            permutation = list(instruction.attrs["permutation"])
-            targets = [permutation.index(i) for i in range(operand.ndim)]
-        case _:
-            wide = iter([i for i, n in enumerate(result.shape) if n != 1])
-            targets = [next(wide) if n != 1 else 0 for n in operand.shape]
+    kernel = instruction.op.kernel
+    if isinstance(kernel, Axes):
+        targets = kernel.moved(operand, **instruction.attrs)
+    else:
+        wide = iter([i for i, n in enumerate(result.shape) if n != 1])
+        targets = [next(wide) if n != 1 else 0 for n in operand.shape]
     return [t if n != 1 else None for t, n in zip(targets, operand.shape, strict=True)]
 
 
-def reduced_axes(instruction: Instruction) -> tuple[list[Role], ...]:
+def reduced_axes(instruction: Instruction) -> Sequence[Sequence[Role]]:
     """Per reduced input, per axis: ("r", axis of the result) or ("k", number of the reduced axis)."""
-    attrs = instruction.attrs
-    if instruction.op.hlo == "reduce":
-        dimensions = tuple(attrs["dimensions"])
-        roles: list[Role] = []
-        kept = 0
-        for i in range(instruction.operands[0].type.ndim):
-            if i in dimensions:
-                roles.append(("k", dimensions.index(i)))
-            else:
-                roles.append(("r", kept))
-                kept += 1
-        return (roles,) * (len(instruction.operands) // 2)
-    batch = len(attrs["lhs_batching_dimensions"])
-    free = batch
-    found = []
-    for side, operand in zip(("lhs", "rhs"), instruction.operands, strict=True):
-        batching = tuple(attrs[f"{side}_batching_dimensions"])
-        contracting = tuple(attrs[f"{side}_contracting_dimensions"])
-        roles = []
-        for i in range(operand.type.ndim):
-            if i in batching:
-                roles.append(("r", batching.index(i)))
-            elif i in contracting:
-                roles.append(("k", contracting.index(i)))
-            else:
-                roles.append(("r", free))
-                free += 1
-        found.append(roles)
-    return tuple(found)
+    kernel = instruction.op.kernel
+    assert isinstance(kernel, Contraction), f"{instruction.op} reduces nothing"
+    return kernel.roles(*[v.type for v in instruction.operands], **instruction.attrs)
