@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -235,3 +236,15 @@ def test_a_container_in_itself_is_an_error(flatten):
 def test_a_large_tree_with_shared_parts_is_no_cycle():
     shared = [0.0] * 1000
     assert len(tree.flatten([shared] * 200)[0]) == len(tree.flatten_with_path([shared] * 200)[0]) == 200_000
+
+
+def test_meta_fields_without_a_hash_are_named():
+    @dataclasses.dataclass
+    class Model:
+        weight: Any
+        name: Any
+
+    tree_util.register_dataclass(Model, data_fields=["weight"], meta_fields=["name"])
+    treedef = tree.flatten(Model(1.0, ["a"]))[1]
+    with pytest.raises(ArgumentError, match=r"(?s)what Model holds beside .*\[\['a'\]\]"):
+        hash(treedef)

@@ -361,6 +361,11 @@ def typeof(value: Any) -> TensorType:
     if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
         return TensorType((), dtypes.scalar_dtype(value), weak_type=not isinstance(value, bool))
     if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.ma.MaskedArray):
+            raise errors.DTypeError(
+                "argument: a masked array is no array of braze, which would compute with what is masked.",
+                hint="pass the mask beside it, or fill it with x.filled(value).",
+            )
         return TensorType(value.shape, dtypes.canonical(value.dtype))
     raise errors.DTypeError(
         f"argument: a value of type {type(value).__name__} is not an array.",

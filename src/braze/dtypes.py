@@ -152,10 +152,15 @@ def check_fits(value: int, dtype: DType) -> None:
     limits = integer_limits(dtype)
     if not limits.min <= value <= limits.max:
         raise IntegerOverflowError(
-            f"convert: the Python int {value} does not fit {short(dtype)}, "
+            f"convert: the Python int {_shown(value)} does not fit {short(dtype)}, "
             f"which holds {limits.min} to {limits.max}.",
             hint="name a wider dtype, as in numpy.int64(...), or set BRAZE_X64=1.",
         )
+
+
+def _shown(value: int) -> str:
+    """An integer, one of very many digits by its size: Python refuses to print those."""
+    return str(value) if value.bit_length() <= 256 else f"of {value.bit_length()} bits"
 
 
 # The lattice as a directed graph: an edge leads to the next larger type. The join of two types is the

@@ -359,8 +359,24 @@ class PyTreeDef:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(self.nodes)
+            try:
+                self._hash = hash(self.nodes)
+            except TypeError:
+                raise self._unhashable() from None
         return self._hash
+
+    def _unhashable(self) -> ArgumentError:
+        for container, _, aux in self.nodes:
+            try:
+                hash(aux)
+            except TypeError as error:
+                kind = container.cls.__name__ if container is not None else "a leaf"
+                return ArgumentError(
+                    f"pytree: what {kind} holds beside its children has no hash ({error}).",
+                    values=f"auxiliary data {_plain(aux)}",
+                    hint="make arrays and lists children (data fields), and constants hashable (meta fields).",
+                )
+        raise AssertionError("the nodes have no hash, though each of their parts has one")
 
     def __repr__(self) -> str:
         def show(container: _Container | None, aux: Any, children: list[str]) -> str:

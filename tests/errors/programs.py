@@ -508,3 +508,8 @@ def sizes_of_stack():
 @program
 def memory_of_results_in_jit():
     bz.jit(lambda x: bnp.broadcast_to(x, (1 << 24, 1 << 24)))(1.0)
+
+
+@program
+def length_of_scan():
+    lax.scan(lambda c, _: (c, c), 0.0, None, length=-3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from braze import dtypes
-from braze.errors import ArgumentError
+from braze.errors import AllocationError, ArgumentError
 from braze.hlo import parse
 from braze.hlo.evaluate import evaluate, prepare
 from braze.hlo.ir import Function, Instruction, Module, Region, Value
@@ -156,6 +156,18 @@ def test_values_die_after_their_last_use() -> None:
     module = Module({"main": Function("main", Region([x], instructions, [value]))})
     evaluate(module, [np.zeros(1000, np.float32)])
     assert max(counts) <= 2
+
+
+@pytest.mark.parametrize(
+    "size, wanted", [(2**44, "70,368,744,177,664"), (10**18 - 1, "3,999,999,999,999,999,996")]
+)
+def test_memory_that_is_not_there_is_named_in_bytes(size: int, wanted: str) -> None:
+    module = parse(
+        f"func.func @main() -> tensor<{size}xf32> {{\n"
+        f"  %0 = stablehlo.iota dim = 0 : tensor<{size}xf32>\n  return %0 : tensor<{size}xf32>\n}}"
+    )
+    with pytest.raises(AllocationError, match=f"iota: {wanted} bytes are wanted"):
+        evaluate(module, [])
 
 
 def test_arguments_are_checked() -> None:

@@ -100,6 +100,11 @@ GOOD = """kernel k(x: in f32[8], y: out f32[8]) lanes 8 grid 1 block u0 {
         ("y: out", "y: outer", "'outer' is no space of memory"),
         ("  }\n}\n", "", "it ends inside a block"),
         ("store y[0] unit = v1", "v1: f32 = add(v1, v1)", "v1 is defined twice"),
+        ("unit = v1", "unit = 1.5: i32", "'1.5' is no i32"),
+        ("unit = v1", "unit = -0x5", "'-0x5' is no i64"),
+        ("unit = v1", "unit = " + "9" * 5000, "is no i64"),
+        ("block u0 {", "block u0 {\n  cost flips 3", "line 2, column 8: 'flips' is no cost"),
+        ("  }\n}\n", "  region {\n" * 3000, "blocks nest deeper than 64"),
     ],
 )
 def test_unreadable_text_names_its_place(old, new, message):

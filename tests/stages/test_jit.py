@@ -641,3 +641,38 @@ def test_tracers_have_no_items():
     for convert in (lambda x: x.item(), lambda x: x.tolist()):
         with pytest.raises(bz.ConcretizationError, match=r"(item|tolist): a value of type f32"):
             bz.jit(convert)(bnp.ones(1))
+
+
+def test_gradients_are_as_weak_as_their_arguments():
+    functions = (
+        lambda x: x * x,
+        lambda x: 3.0,
+        lambda x: bnp.sin(x) * np.float32(2),
+        bz.grad(lambda x: x**3),
+    )
+    for f in functions:
+        assert bz.grad(f)(3.0).weak_type and bz.jit(bz.grad(f))(3.0).weak_type
+        assert not bz.grad(f)(np.float32(3)).weak_type
+
+
+def test_masked_arrays_do_not_lose_their_mask():
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    double = bz.jit(lambda x: x * 2)
+    double(np.ones(2))
+    for take in (double, bnp.sin, bnp.array):
+        with pytest.raises(bz.DTypeError, match="a masked array is no array of braze"):
+            take(masked)
+
+
+@pytest.mark.parametrize("option", ["static_argnums", "donate_argnums"])
+def test_positions_are_integers(option):
+    for value in ("a", 1.5, (0, None)):
+        with pytest.raises(bz.ArgumentError, match=f"{option}=.*an integer or a sequence of integers"):
+            bz.jit(lambda x: x, **{option: value})
+
+
+def test_integers_out_of_range_are_named_wherever_they_are():
+    with pytest.raises(OverflowError, match="the Python int 1099511627776 does not fit i32"):
+        bz.jit(lambda x: 2**40)(1.0)
+    with pytest.raises(OverflowError, match="the Python int of 16610 bits does not fit i32"):
+        bz.jit(lambda x: x)(10**5000)

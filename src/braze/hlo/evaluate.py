@@ -10,12 +10,13 @@ Invariants:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from braze.errors import ArgumentError, UnsupportedError
+from braze.errors import AllocationError, ArgumentError, UnsupportedError
 from braze.hlo.ir import Instruction, Module, Region, Value
 from braze.ops.table import Absent
 
@@ -126,7 +127,28 @@ class _Evaluator:
         return code
 
     def step(self, instruction: Instruction, slots: dict[Value, int], codes: dict[Region, _Code]) -> _Step:
-        """One instruction as a function of the slots."""
+        """One instruction as a function of the slots; memory that is not there is named in bytes."""
+        step = self.plain_step(instruction, slots, codes)
+        if instruction.regions or instruction.op.hlo == "call":  # what is inside names its own
+            return step
+        if sum(r.type.nbytes for r in instruction.results) > sys.maxsize:
+
+            def refuse(env: _Slots) -> None:  # NumPy has a ValueError for these, of several wordings
+                raise _too_large(instruction)
+
+            return refuse
+
+        def guarded(env: _Slots) -> None:
+            try:
+                step(env)
+            except MemoryError:
+                raise _too_large(instruction) from None
+
+        return guarded
+
+    def plain_step(
+        self, instruction: Instruction, slots: dict[Value, int], codes: dict[Region, _Code]
+    ) -> _Step:
         inputs = [slots[v] for v in instruction.operands]
         outputs = [slots[v] for v in instruction.results]
         op, attrs, regions = instruction.op, instruction.attrs, instruction.regions
@@ -172,6 +194,14 @@ class _Evaluator:
             _store(env, outputs, self.function(callee)([env[k] for k in inputs]))
 
         return call
+
+
+def _too_large(instruction: Instruction) -> AllocationError:
+    wanted = sum(r.type.nbytes for r in instruction.results)
+    return AllocationError(
+        f"{instruction.op.title}: {wanted:,} bytes are wanted, which the system does not give.",
+        hint="use smaller arrays; the fused program of target cpu may need none in between.",
+    )
 
 
 def _store(env: _Slots, outputs: Sequence[int], values: Sequence[Any]) -> None:

@@ -150,13 +150,20 @@ def from_text(
 
 
 def _complete_window(found: dict[str, Any], known: Sequence[str]) -> None:
-    """Strides, dilations and padding that the text leaves out; padding as pairs."""
-    rank = len(found.get("window_dimensions", ()))
+    """Strides, dilations and padding that the text leaves out; padding as pairs.
+
+    What has not even the kind of a window stays as it is, for the verifier to name.
+    """
+    window = found.get("window_dimensions", ())
+    if not isinstance(window, tuple):
+        return
+    rank = len(window)
     for name in ("window_strides", "base_dilations", "window_dilations"):
         if name in known:
             found.setdefault(name, (1,) * rank)
-    pairs = np.asarray(found.get("padding", np.zeros((rank, 2)))).reshape(-1, 2)
-    found["padding"] = tuple((int(low), int(high)) for low, high in pairs)
+    padding = np.ravel(np.asarray(found.get("padding", ((0, 0),) * rank)))
+    if padding.size % 2 == 0 and padding.dtype.kind in "iuf":
+        found["padding"] = tuple((int(low), int(high)) for low, high in padding.reshape(-1, 2))
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ A statement begins on a line of its own, so the parser goes line by line; blocks
 Invariants:
 - A kernel that parses is well formed as data; whether it obeys the rules is `kernel/check`'s question.
 - Errors name line and column.
+- Depth of nesting is bounded, so Python's recursion limit is never met.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from braze.dtypes import BOOL, F32, FLOATS, I64, DType, from_short
+from braze.dtypes import BOOL, F32, FLOATS, I64, DType, from_short, short
 from braze.errors import DTypeError, ParseError
 from braze.kernel.builder import constant
 from braze.kernel.ir import (
@@ -39,11 +40,15 @@ from braze.kernel.ir import (
     Value,
     While,
 )
+from braze.kernel.text import COSTS
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>-?0x[0-9a-f]+|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)"
     r"|(?P<name>[A-Za-z_][\w.$]*)|(?P<mark>[\[\](){}:,=])|(?P<end>$|\#.*))"
 )
+
+_MAX_DEPTH = 64
+"""Blocks inside blocks; a level takes up to four Python frames."""
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -60,6 +65,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.source = [line for line in enumerate(text.splitlines(), 1) if line[1].split("#")[0].strip()]
         self.at = -1
+        self.depth = 0
         self.tokens: list[tuple[str, int]] = []
         self.values: dict[str, Value] = {}
         self.memories: dict[str, Memory] = {}
@@ -70,7 +76,8 @@ class _Parser:
         """Go to the next line."""
         self.at += 1
         if self.at >= len(self.source):
-            raise ParseError("kernel text: it ends inside a block.")
+            last = self.source[-1][0] if self.source else 1
+            raise ParseError(f"kernel text: line {last}: it ends inside a block.")
         _, line = self.source[self.at]
         self.tokens, position = [], 0
         while True:
@@ -150,9 +157,12 @@ class _Parser:
         dtype = F32 if "." in word or "e" in word else I64
         if self.skip(":"):
             dtype = self.dtype()
-        if word.startswith("0x"):
-            return Constant(dtype, int(word, 16))
-        return constant(dtype, dtype.type(word) if dtype in FLOATS else int(word))
+        try:
+            if word.startswith("0x"):
+                return Constant(dtype, int(word, 16))
+            return constant(dtype, dtype.type(word) if dtype in FLOATS else int(word))
+        except (ValueError, OverflowError):
+            raise self.error(f"{word[:40]!r} is no {short(dtype)}") from None
 
     def operands(self, end: str = "") -> tuple[Operand, ...]:
         """Operands with commas between, up to a mark or the end of the line."""
@@ -234,6 +244,8 @@ class _Parser:
             elif word == "cost":
                 self.take()
                 while self.tokens:
+                    if self.peek() not in COSTS:
+                        raise self.error(f"{self.peek()!r} is no cost")
                     name = self.take()
                     costs[name] = self.integer()
                     self.skip(",")
@@ -250,9 +262,13 @@ class _Parser:
     def body(self) -> tuple[Statement, ...]:
         """Statements up to a line that begins with `}`, `yield` or `test`, which becomes the current one."""
         found: list[Statement] = []
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise self.error(f"blocks nest deeper than {_MAX_DEPTH}")
         while True:
             self.advance()
             if self.peek() in ("}", "yield", "test"):
+                self.depth -= 1
                 return tuple(found)
             found.append(self.statement())
             if self.tokens:

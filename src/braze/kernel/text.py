@@ -103,9 +103,9 @@ class _Printer:
         self.depth += 1
         if kernel.ops:
             self.line(f"ops {', '.join(kernel.ops)}")
-        costs = [getattr(kernel, name) for name in _COSTS]
+        costs = [getattr(kernel, name) for name in COSTS]
         if any(costs):
-            self.line("cost " + ", ".join(f"{name} {cost}" for name, cost in zip(_COSTS, costs)))
+            self.line("cost " + ", ".join(f"{name} {cost}" for name, cost in zip(COSTS, costs)))
         for memory in kernel.scratch:
             self.line(f"{memory.space} {memory.name}: {short(memory.dtype)}[{memory.size}]")
         self.depth -= 1
@@ -236,7 +236,7 @@ class _Printer:
         self.placed(s.results, at)
 
 
-_COSTS = ("flops", "transcendentals", "bytes_read", "bytes_written")
+COSTS = ("flops", "transcendentals", "bytes_read", "bytes_written")
 _PRINT: dict[type, Callable[[_Printer, Any], None]] = {
     Compute: _Printer._compute,
     Load: _Printer._load,

@@ -261,6 +261,10 @@ def _scan_length(scanned: Sequence[Any], length: int | None) -> int:
             raise errors.ShapeError(f"scan: xs have a leading axis, {t} has none.", source=core.user_source())
         sizes.append(t.shape[0])
     if length is not None:
+        if int(length) < 0:
+            raise errors.ArgumentError(
+                f"scan: length is {length}, 0 or more is wanted.", source=core.user_source()
+            )
         sizes.append(int(length))
     if not sizes:
         raise errors.ArgumentError("scan: xs or a length is wanted.", source=core.user_source())

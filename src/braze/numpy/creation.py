@@ -62,6 +62,7 @@ def _from_object(value: Any, dtype: dtypes.DType | None, copy: bool) -> Array:
     if isinstance(value, list | tuple):
         return _from_sequence(value, dtype)
     if isinstance(value, np.ndarray | np.generic):
+        typeof(value)  # refuses what has no type, masked arrays too
         found = np.asarray(value)
         return _from_numpy(found, dtype, copy)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):

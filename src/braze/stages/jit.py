@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -182,6 +183,17 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, int | str | np.integer) else tuple(value)
 
 
+def _numbers(option: str, value: Any) -> tuple[int, ...]:
+    """Positions of parameters; raises ArgumentError for what counts nothing."""
+    try:
+        return tuple(operator.index(n) for n in _as_tuple(value))
+    except TypeError:
+        raise ArgumentError(
+            f"jit: {option}={value!r}; an integer or a sequence of integers is wanted.",
+            hint=f"names go into {option.removesuffix('nums')}names.",
+        ) from None
+
+
 def jit(
     fun: Callable[..., Any] | None = None,
     /,
@@ -213,9 +225,9 @@ def jit(
     if target not in (None, *TARGETS):
         raise ArgumentError(f"jit: {target!r} is not a target.", hint=f"targets: {', '.join(TARGETS)}.")
     options = Options(
-        tuple(int(n) for n in _as_tuple(static_argnums)),
+        _numbers("static_argnums", static_argnums),
         tuple(_as_tuple(static_argnames)),
-        tuple(int(n) for n in _as_tuple(donate_argnums)),
+        _numbers("donate_argnums", donate_argnums),
         tuple(_as_tuple(donate_argnames)),
         keep_unused,
         inline,

@@ -14,7 +14,7 @@ import numpy as np
 from braze import core, dtypes, tree
 from braze.core import bind, typeof
 from braze.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
-from braze.ops import shape
+from braze.ops import elementwise, shape
 from braze.ops.table import Undefined
 from braze.trace.calling import Flat
 from braze.trace.jvp import jvp
@@ -126,13 +126,25 @@ def _value_and_gradient(
     done = linearize_flat(flat_f, flat, [has_tangent(leaf) for leaf in flat])
     _check_output(flat_f, done.outs, holomorphic)
     out_type = typeof(done.outs[0])
-    cts = [full(out_type, 1), *(Zero(tangent_type(typeof(out))) for out in done.outs[1:])]
+    is_default = out_type.weak_type and out_type.dtype == dtypes.default_float()
+    cts = [
+        1.0 if is_default else full(out_type, 1),
+        *(Zero(tangent_type(typeof(out))) for out in done.outs[1:]),
+    ]
     found = _pull_back(done, [typeof(leaf) for leaf in flat], cts)
-    gradients = in_tree.unflatten([as_array(instantiate(ct)) for ct in found])
+    gradients = in_tree.unflatten([_of_weakness(instantiate(ct), leaf) for ct, leaf in zip(found, flat)])
     value = flat_f.result(done.outs)
     if has_aux:
         value = value, flat_f.auxiliary(done.outs)
     return value, gradients[0] if isinstance(argnums, int) else gradients
+
+
+def _of_weakness(gradient: Any, leaf: Any) -> Any:
+    """A gradient as an array, weakly typed where what it belongs to is."""
+    type = typeof(gradient)
+    if type.weak_type or not typeof(leaf).weak_type or type.dtype != typeof(leaf).dtype:
+        return as_array(gradient)
+    return bind(elementwise.convert_element_type, gradient, new_dtype=type.dtype, weak_type=True)
 
 
 def grad(

@@ -23,7 +23,7 @@ import numpy as np
 
 from braze import core, dtypes, tree
 from braze.core import Tracer, user_source
-from braze.errors import ArgumentError, BrazeError
+from braze.errors import ArgumentError, BrazeError, IntegerOverflowError
 from braze.ops.table import Op
 from braze.trace.jaxpr import Atom, ClosedJaxpr, Equation, Jaxpr, Literal, Var
 from braze.types import TensorType
@@ -226,6 +226,8 @@ def check_results(result: Any, leaves: Sequence[Any], name: str) -> None:
     for index, leaf in enumerate(leaves):
         try:
             core.typeof(leaf)
+        except IntegerOverflowError:
+            raise
         except BrazeError:
             path = tree.keystr(tree.leaves_with_path(result)[index][0])
             raise ArgumentError(
