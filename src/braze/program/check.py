@@ -97,8 +97,10 @@ def _shapes(steps: Sequence[Step]) -> Iterator[str]:
                 source.type.nbytes != destination.type.nbytes
             ):
                 yield f"copy from {source.name} to {destination.name}: sizes differ."
-            case Loop() if step.condition.type.nbytes != 1:
-                yield f"the condition {step.condition.name} of a loop is no bool."
+            case Loop(condition=None) if step.trip_count is None or step.condition_steps:
+                yield "a loop without a condition has steps for it, or no number of times."
+            case Loop(condition=Buffer() as condition) if condition.type.nbytes != 1:
+                yield f"the condition {condition.name} of a loop is no bool."
             case Branch() if step.index.type.nbytes != 4 or not step.branches:
                 yield f"the index {step.index.name} of a branch is no i32, or there are no branches."
 
@@ -131,7 +133,8 @@ def _walk_order(steps: Sequence[Step], written: set[Buffer], faults: list[str]) 
         match step:
             case Loop():
                 added += _walk_order(step.condition_steps, written, faults)
-                read(step.condition)
+                if step.condition is not None:
+                    read(step.condition)
                 written.difference_update(_walk_order(step.body_steps, written, faults))
             case Branch():
                 read(step.index)

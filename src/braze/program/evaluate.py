@@ -7,6 +7,7 @@ offset or a missing copy shows as wrong values.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -116,9 +117,12 @@ class _Machine:
                         self.poison(dead, [b for b in reads_and_writes(step)[1] if b not in dead])
 
     def loop(self, loop: Loop) -> None:
-        while True:
+        for number in itertools.count():
             self.steps(loop.condition_steps)
-            holds = bool(self.memory(loop.condition)[0])
+            if loop.condition is None:
+                holds = number != loop.trip_count
+            else:
+                holds = bool(self.memory(loop.condition)[0])
             self.poison(self.dead.get(loop, ()))
             if not holds:
                 break
@@ -136,7 +140,7 @@ class _Machine:
                 self.host(step)
             case CallSymbol():
                 function = self.symbols[step.symbol]
-                function(*[self.array(b, b.type) for b in step.buffers])
+                function(*[self.array(b, b.type) for b in (*step.operands, *step.results)])
             case _:
                 raise InternalError(f"{type(step).__name__} is no step.", stage="program.evaluate")
 

@@ -4,7 +4,7 @@
 |---|---|
 | `Launch` | runs a kernel over its grid, buffers in the order of the kernel's parameters |
 | `Copy` | moves bytes from one slice to another of equal size |
-| `Loop` | runs `condition_steps`, reads one bool, while it holds runs `body_steps` |
+| `Loop` | runs `condition_steps`, reads one bool, while it holds runs `body_steps`; or so many times |
 | `Branch` | reads one i32 and runs one of the branches (an index out of range means the last) |
 | `CallSymbol` | calls C code that needs no Python with the slices' addresses |
 | `Host` | calls Python through the callback table, holding the GIL; effects stay in program order |
@@ -72,10 +72,14 @@ class Copy:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """`trip_count` is known for counted loops (for records and the GIL decision), else None."""
+    """Runs `body_steps` while `condition`, which `condition_steps` write, holds.
+
+    A counted loop has no condition and runs `trip_count` times. Where a condition has effects, a known
+    `trip_count` is for records only.
+    """
 
     condition_steps: tuple[Step, ...]
-    condition: Buffer
+    condition: Buffer | None
     body_steps: tuple[Step, ...]
     trip_count: int | None = None
 
@@ -88,8 +92,11 @@ class Branch:
 
 @dataclass(slots=True, eq=False)
 class CallSymbol:
+    """`i32 symbol(operands..., results...)`, pointers all: reads the former, fills the latter, gives 0 or a status."""
+
     symbol: str
-    buffers: tuple[Buffer, ...]
+    operands: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -25,10 +25,7 @@ from braze.program.ir import (
 
 
 def reads_and_writes(step: Step) -> tuple[list[Buffer], list[Buffer]]:
-    """The buffers that a step itself reads and writes; what runs inside a loop or branch is not its own.
-
-    C code may do both with each of its buffers.
-    """
+    """The buffers that a step itself reads and writes; what runs inside a loop or branch is not its own."""
     match step:
         case Launch():
             pairs = list(zip(step.kernel.parameters, step.buffers))
@@ -36,13 +33,11 @@ def reads_and_writes(step: Step) -> tuple[list[Buffer], list[Buffer]]:
         case Copy():
             return [step.source], [step.destination]
         case Loop():
-            return [step.condition], []
+            return [] if step.condition is None else [step.condition], []
         case Branch():
             return [step.index], []
-        case Host():
+        case Host() | CallSymbol():
             return list(step.operands), list(step.results)
-        case CallSymbol():
-            return list(step.buffers), list(step.buffers)
 
 
 class _Scope:
@@ -104,7 +99,9 @@ class Liveness:
             elif isinstance(step, Loop):
                 inner = self._enter(loop)
                 self._walk(step.condition_steps, inner)
-                self._touch(step.condition, self._position(step), inner)
+                position = self._position(step)
+                if step.condition is not None:
+                    self._touch(step.condition, position, inner)
                 self._walk(step.body_steps, inner)
                 inner.stop = self._position(None)
                 self.loop_ends[inner.stop] = step

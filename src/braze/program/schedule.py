@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from braze.errors import UnsupportedError
-from braze.hlo.ir import Function, Instruction, Module, Value
+from braze.hlo.ir import Function, Instruction, Module, Value, walk
 from braze.kernel.build import BuiltLaunch
 from braze.ops.table import Immediate, ProgramStep
 from braze.program.access import reads_only_where_it_writes
@@ -197,7 +197,14 @@ class _Scheduler:
     def loop(self, frame: Frame, instruction: Instruction, position: int) -> list[Step]:
         condition, body = instruction.regions
         starts = [self.uses.root_of(v) for v in instruction.operands]
-        captured = self.uses.captured(condition) | self.uses.captured(body)
+        trips = trip_count(instruction)
+        # What a counted loop's condition computes is known; only its effects would be missed.
+        asks = trips is None or any(
+            i.has_effects or i.op.kernel == ProgramStep("while") for i in walk(condition)
+        )
+        captured = self.uses.captured(body)
+        if asks:
+            captured |= self.uses.captured(condition)
         slots: list[Buffer] = []
         for start, result in zip(starts, instruction.results, strict=True):
             reusable = frame.dies(start, position) and starts.count(start) == 1 and start not in captured
@@ -207,16 +214,17 @@ class _Scheduler:
                 else self.output(frame, result, position)
             )
         steps = self.copies([(self.places[s], slot) for s, slot in zip(starts, slots, strict=True)])
-        self.places.update(zip(condition.parameters, slots, strict=True))
+        condition_steps: list[Step] = []
+        if asks:
+            self.places.update(zip(condition.parameters, slots, strict=True))
+            condition_steps = self.region(Frame(condition, self.uses, [None]))
         self.places.update(zip(body.parameters, slots, strict=True))
-        first = Frame(condition, self.uses, [None])
-        condition_steps = self.region(first)
         occupant = frame.inner()
         occupant.update(zip(slots, body.parameters, strict=True))
         inner = Frame(body, self.uses, slots, body.parameters, occupant)
         body_steps = self.region(inner)
-        holds = self.place(condition.results[0])
-        steps.append(Loop(tuple(condition_steps), holds, tuple(body_steps), trip_count(instruction)))
+        holds = self.place(condition.results[0]) if asks else None
+        steps.append(Loop(tuple(condition_steps), holds, tuple(body_steps), trips))
         return steps
 
     def branch(self, frame: Frame, instruction: Instruction, position: int) -> list[Step]:
@@ -285,7 +293,7 @@ class _Scheduler:
             )
         results = tuple([self.output(frame, v, position) for v in instruction.results])
         if callback is None:
-            return CallSymbol(symbol, operands + results)
+            return CallSymbol(symbol, operands, results)
         self.callbacks.append(callback)
         seen = tuple([v.type for v in instruction.operands])
         filled = tuple([v.type for v in instruction.results])

@@ -58,15 +58,18 @@ def _steps(program: Program, steps: Iterable[Any], left: str, lines: list[str]) 
                 times = "" if step.trip_count is None else f" {step.trip_count} times"
                 lines.append(f"{left}loop{times}")
                 _steps(program, step.condition_steps, left + "  ", lines)
-                lines.append(f"{left}  while {_buffer(program, step.condition)}")
-                _steps(program, step.body_steps, left + "    ", lines)
+                if step.condition is not None:
+                    lines.append(f"{left}  while {_buffer(program, step.condition)}")
+                body = left + ("  " if step.condition is None else "    ")
+                _steps(program, step.body_steps, body, lines)
             case Branch():
                 lines.append(f"{left}branch {_buffer(program, step.index)}")
                 for k, branch in enumerate(step.branches):
                     lines.append(f"{left}  {k}:")
                     _steps(program, branch, left + "    ", lines)
             case CallSymbol():
-                lines.append(f"{left}call {step.symbol} {_buffers(program, step.buffers)}")
+                operands, results = _buffers(program, step.operands), _buffers(program, step.results)
+                lines.append(f"{left}call {step.symbol} {operands} -> {results}")
             case Host():
                 operands, results = _buffers(program, step.operands), _buffers(program, step.results)
                 lines.append(f"{left}host {step.callback} {operands} -> {results}")

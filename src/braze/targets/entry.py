@@ -6,7 +6,7 @@
 returns 0, or what a callback or `braze_poll` returned. A result that lies in a donated parameter's memory
 (`Program.aliases`) is written there; its place in `outputs` is not read.
 
-- Loops and branches are native; a counted loop counts by itself and leaves its condition out.
+- Loops and branches are native; a counted loop counts by itself.
 - A launch stores its pointers in one array that all launches of a function share; a loop's arrays are filled
   once, before it begins, so that a launch in it costs a call.
 - Long programs are cut into functions of about `CHUNK` steps: LLVM takes more than linear time over long
@@ -189,11 +189,10 @@ class _Function:
             case Host():
                 self.host(step)
             case CallSymbol():
-                pointers = [self.pointer(b) for b in step.buffers]
-                self.entry.module.declare(
-                    f"declare void @{step.symbol}({', '.join(['ptr'] * len(pointers))})"
-                )
-                self.line(f"call void @{step.symbol}({', '.join(f'ptr {p}' for p in pointers)})")
+                pointers = [self.pointer(b) for b in (*step.operands, *step.results)]
+                self.entry.module.declare(f"declare i32 @{step.symbol}({', '.join(['ptr'] * len(pointers))})")
+                arguments = ", ".join(f"ptr {p}" for p in pointers)
+                self.leave_unless_ok(self.value(f"call i32 @{step.symbol}({arguments})"))
             case _:
                 raise InternalError(f"{type(step).__name__} has no code.", stage="emit")
 
@@ -272,7 +271,6 @@ class _Function:
     # Loops ----------------------------------------------------------------------------------------
 
     def loop(self, step: Loop) -> None:
-        counts = step.trip_count is not None and not _may_fail(step.condition_steps)
         outermost = not self.in_loop
         if outermost:
             self.in_loop = True
@@ -280,12 +278,12 @@ class _Function:
         head, body, latch, done = (self.label(stem) for stem in ("head", "body", "latch", "done"))
         before = self.block
         polls = needs_poll(step)
-        number, following = (f"%n{head}", f"%n{latch}") if counts or polls else ("", "")
+        number, following = (f"%n{head}", f"%n{latch}") if step.condition is None or polls else ("", "")
         self.line(f"br label %{head}")
         self.start(head)
         if number:
             self.lines.append(f"  {number} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
-        if counts:
+        if step.condition is None:
             holds = self.value(f"icmp ult i64 {number}, {step.trip_count}")
         else:
             self.run(step.condition_steps)
@@ -363,7 +361,9 @@ def _groups(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _may_fail(steps: Sequence[Step]) -> bool:
-    return any(isinstance(s, Host) or (isinstance(s, Loop) and needs_poll(s)) for s in walk(steps))
+    return any(
+        isinstance(s, Host | CallSymbol) or (isinstance(s, Loop) and needs_poll(s)) for s in walk(steps)
+    )
 
 
 def _poll_interval(loop: Loop) -> int:
