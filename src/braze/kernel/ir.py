@@ -238,6 +238,7 @@ class Kernel:
         scratch: private and shared memories.
         grid: number of blocks; `block` is the i64 value of the running one.
         lanes: lanes of a varying value, a power of two.
+        strategy: the row of `kernel/build`'s table that made it; empty if it was written by hand.
         ops, flops, bytes_read, bytes_written, transcendentals: what it does, for records and the thread split.
     """
 
@@ -253,6 +254,7 @@ class Kernel:
     transcendentals: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    strategy: str = ""
 
 
 @dataclass(slots=True, eq=False, repr=False)

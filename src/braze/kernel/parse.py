@@ -213,10 +213,12 @@ class _Parser:
         self.take("block")
         block = self.define(I64)
         self.take("{")
-        ops, costs, scratch = self.record()
+        strategy, ops, costs, scratch = self.record()
         body = self.body()
         self.take("}")
-        return Kernel(name, tuple(parameters), scratch, grid, block, lanes, body, ops, **costs)
+        return Kernel(
+            name, tuple(parameters), scratch, grid, block, lanes, body, ops, strategy=strategy, **costs
+        )
 
     def declared(self, name: str, space: str) -> Memory:
         if space not in ("in", "out", "inout", "private", "shared"):
@@ -228,15 +230,19 @@ class _Parser:
         self.memories[name] = Memory(name, dtype, size, cast(Space, space))
         return self.memories[name]
 
-    def record(self) -> tuple[tuple[str, ...], dict[str, int], tuple[Memory, ...]]:
+    def record(self) -> tuple[str, tuple[str, ...], dict[str, int], tuple[Memory, ...]]:
         """The lines before the body; stops before the first statement."""
+        strategy = ""
         ops: list[str] = []
         costs: dict[str, int] = {}
         scratch: list[Memory] = []
         while True:
             self.advance()
             word = self.peek()
-            if word == "ops":
+            if word == "strategy":
+                self.take()
+                strategy = self.take()
+            elif word == "ops":
                 self.take()
                 ops.append(self.take())
                 while self.skip(","):
@@ -255,7 +261,7 @@ class _Parser:
                 scratch.append(self.declared(name, space))
             else:
                 self.at -= 1
-                return tuple(ops), costs, tuple(scratch)
+                return strategy, tuple(ops), costs, tuple(scratch)
 
     # Statements -----------------------------------------------------------------------------------
 

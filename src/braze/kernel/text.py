@@ -101,6 +101,8 @@ class _Printer:
             f"kernel {kernel.name}({parameters}) lanes {kernel.lanes} grid {kernel.grid} block {block} {{"
         )
         self.depth += 1
+        if kernel.strategy:
+            self.line(f"strategy {kernel.strategy}")
         if kernel.ops:
             self.line(f"ops {', '.join(kernel.ops)}")
         costs = [getattr(kernel, name) for name in COSTS]

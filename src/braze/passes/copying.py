@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from braze.hlo.ir import Function, Instruction, Module, Region, Value
+from braze.ops.table import Fused
 
 Env = dict[Value, Value]
 
@@ -19,7 +20,7 @@ def remade(instruction: Instruction, operands: Sequence[Value], regions: Sequenc
 
 def is_open(instruction: Instruction) -> bool:
     """Whether its regions may use values from outside, which then have to follow every replacement."""
-    return bool(instruction.regions) and instruction.op.hlo != "braze.fusion"
+    return bool(instruction.regions) and not isinstance(instruction.op.kernel, Fused)
 
 
 class Walk:

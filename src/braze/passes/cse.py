@@ -16,9 +16,6 @@ from braze.hlo.ir import Instruction, Module, Region, Value
 from braze.passes.copying import Env, Walk
 from braze.passes.log import Log
 
-_SEES_OUTSIDE = ("while", "case")
-"""Ops whose regions take values from outside."""
-
 
 def cse(module: Module, *, log: Log | None = None) -> Module:
     """Compute equal pure instructions once."""
@@ -37,7 +34,7 @@ class _Walk(Walk):
         return made
 
     def inner(self, owner: Instruction, region: Region, env: Env) -> Region:
-        if owner.op.hlo in _SEES_OUTSIDE:
+        if owner.captures:
             return self.region(region, env)
         outer, self.seen = self.seen, ChainMap()
         made = self.region(region, env)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from braze.hlo.ir import Instruction, Module, Value
-from braze.ops.table import EXACT, HLO_OPS, Absent, Effect, Family, IndexMap, Op
+from braze.ops.table import EXACT, HLO_OPS, Absent, Effect, Immediate, Op
 from braze.passes.copying import Walk
 from braze.passes.log import Log
 from braze.passes.patterns import SPLAT_SOURCES, Splats
@@ -80,12 +80,16 @@ def _may_fold(instruction: Instruction) -> bool:
 
 def _is_elementwise(op: Op) -> bool:
     """Whether a result element depends on the operands' elements at the same place alone."""
-    return callable(op.kernel) and not isinstance(op.kernel, IndexMap | Family)
+    return callable(op.kernel)
 
 
 def _constant(value: Value) -> np.ndarray[Any, Any] | None:
     producer = value.producer
-    return producer.attrs["value"] if producer is not None and producer.op.hlo == "constant" else None
+    return (
+        producer.attrs["value"]
+        if producer is not None and isinstance(producer.op.kernel, Immediate)
+        else None
+    )
 
 
 def _evaluated(instruction: Instruction, arrays: Sequence[Any]) -> Instruction:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from braze.hlo.ir import Instruction, Module, Region, Value
+from braze.hlo.ir import Instruction, Module, Region, Value, cost_of
+from braze.ops.table import Contraction, Family, ProgramStep
 from braze.passes.copying import Env, Walk, remade, used_values
 from braze.passes.log import Log
 
@@ -170,9 +171,9 @@ def _gather(root: Instruction, invariant: dict[Value, Instruction], moved: set[I
 
 def _is_costly(instruction: Instruction) -> bool:
     """Whether computing it once saves more than storing its result and reading it back costs."""
-    if instruction.op.hlo in ("while", "case", "call"):
-        return False
-    if instruction.op.hlo in ("dot_general", "reduce"):
-        return True
-    cost = instruction.op.cost(*[v.type for v in instruction.operands], **instruction.attrs)
-    return cost.transcendentals > 0
+    match instruction.op.kernel:
+        case ProgramStep():
+            return False
+        case Contraction() | Family():
+            return True
+    return cost_of(instruction).transcendentals > 0

@@ -31,7 +31,7 @@ import numpy as np
 from braze import core, dtypes
 from braze.core import Tracer
 from braze.hlo.ir import Instruction, Value
-from braze.ops.table import HLO_OPS, Op
+from braze.ops.table import HLO_OPS, Immediate, Op
 from braze.record import Record
 
 SPLAT_SOURCES = frozenset(HLO_OPS[name] for name in ("constant", "broadcast_in_dim", "reshape"))
@@ -189,9 +189,9 @@ class Splats:
 def splat(value: Value) -> np.generic | None:
     """The one number that all elements of a value are, where that is known."""
     producer = value.producer
-    while producer is not None and producer.op.hlo in ("broadcast_in_dim", "reshape"):
+    while producer is not None and producer.op in SPLAT_SOURCES and producer.operands:
         producer = producer.operands[0].producer
-    if producer is None or producer.op.hlo != "constant":
+    if producer is None or not isinstance(producer.op.kernel, Immediate):
         return None
     array: np.ndarray[Any, Any] = producer.attrs["value"]
     if not 0 < array.size <= LARGEST_SPLAT:

@@ -20,8 +20,8 @@ from braze import core
 from braze.core import Tracer
 from braze.errors import Source
 from braze.hlo.ir import Builder, Instruction, Module, Region, Value
-from braze.ops.table import HLO_OPS, Op
-from braze.passes.copying import Env, each_function, remade
+from braze.ops.table import HLO_OPS, Immediate, Op
+from braze.passes.copying import Env, each_function, is_open, remade
 from braze.passes.log import Log
 from braze.passes.patterns import (
     SPLAT_SOURCES,
@@ -101,7 +101,7 @@ class Rewriter(core.Trace):
         if env:
             operands = [env.get(v, v) for v in operands]
         regions: Sequence[Region] = instruction.regions
-        if regions and instruction.op.hlo != "braze.fusion":
+        if is_open(instruction):
             regions = [self.region(r, env) for r in regions]
         current = remade(instruction, self._ordered(instruction.op, operands), regions)
         self.source = instruction.source
@@ -129,7 +129,7 @@ class Rewriter(core.Trace):
         producer = value.producer
         if producer is None or producer.op not in SPLAT_SOURCES:
             return False
-        return producer.op.hlo == "constant" or self.splats(value) is not None
+        return isinstance(producer.op.kernel, Immediate) or self.splats(value) is not None
 
     def rewrite(self, instruction: Instruction) -> Value | None:
         """The value that replaces an instruction's result, by the first rule that fires."""

@@ -31,9 +31,13 @@ class MemoryAnalysis(Record):
 
 @dataclass(slots=True, eq=False, repr=False)
 class KernelRecord(Record):
-    """One launch of a program, in program order; in a loop it runs more than once."""
+    """One launch of a program, in program order; in a loop it runs more than once.
+
+    `strategy` is the row of `kernel/build`'s table that made it.
+    """
 
     name: str
+    strategy: str
     ops: tuple[str, ...]
     grid: int
     bytes_read: int
@@ -67,7 +71,7 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 def kernel_records(program: Program) -> tuple[KernelRecord, ...]:
     """A record per launch."""
     return tuple(
-        KernelRecord(k.name, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops)
+        KernelRecord(k.name, k.strategy, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops)
         for k in (step.kernel for step in walk(program.steps) if isinstance(step, Launch))
     )
 

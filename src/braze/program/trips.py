@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from braze.hlo.ir import Instruction, Region, Value
+from braze.ops.table import Fused, Immediate
 
 _CROSSED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
@@ -49,7 +50,7 @@ def _step(body: Region, slot: int) -> int | None:
 def _definition(value: Value) -> tuple[Instruction | None, dict[Value, Value]]:
     """The instruction that computes a value, inside its fusion if need be, and that fusion's arguments."""
     producer = value.producer
-    if producer is None or producer.op.hlo != "braze.fusion":
+    if producer is None or not isinstance(producer.op.kernel, Fused):
         return producer, {}
     region = producer.regions[0]
     arguments = dict(zip(region.parameters, producer.operands, strict=True))
@@ -62,7 +63,7 @@ def _outer(value: Value, arguments: dict[Value, Value]) -> Value:
 
 def _integer(value: Value) -> int | None:
     producer = value.producer
-    if producer is None or producer.op.hlo != "constant":
+    if producer is None or not isinstance(producer.op.kernel, Immediate):
         return None
     constant = producer.attrs["value"]
     return int(constant) if constant.ndim == 0 and constant.dtype.kind in "iu" else None

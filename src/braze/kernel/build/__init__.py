@@ -1,32 +1,33 @@
 """From a fusion to kernels: which launches it takes, and the kernel IR of each.
 
-`build(instruction, name, target)` takes a `braze.fusion` or a single operation. Most become one kernel; a
-reduction of much data to few values becomes one launch of partial results and one that combines them.
+`build(instruction, name, target)` takes a `braze.fusion` or a single operation, and asks the strategies of the
+table below in their order; the first that answers has built it, and its name stands in the kernels.
 
 The parts: `graph` (the region over collapsed axes), `affine` (index expressions), `emit` (values at an
-index), `reduce` and `dot` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks),
-`split` (two launches), `untangle` (values read at two places at once). Operations of a family of their own
-are built apart: `window`, `scan` and `sort`.
+index), `reduce` (what accumulates), `nest` (which axes run where), `schedule` (loops and blocks). A strategy is
+a file beside them, and a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from braze.hlo.ir import Instruction, Region, Value
-from braze.kernel.build.dot import dot_kernel
-from braze.kernel.build.graph import Graph, Node
+from braze.errors import InternalError
+from braze.hlo.ir import Instruction
+from braze.kernel.build.dot import tiled_dot
 from braze.kernel.build.launch import Built, BuiltLaunch
-from braze.kernel.build.nest import nests
-from braze.kernel.build.schedule import Schedule, lane_count
+from braze.kernel.build.schedule import loop_nests
 from braze.kernel.build.sort import sort_kernels
-from braze.kernel.build.split import split
-from braze.kernel.build.untangle import is_tangled, untangled
+from braze.kernel.build.split import split_in_two
+from braze.kernel.build.task import Task
+from braze.kernel.build.untangle import untangled
 from braze.kernel.build.window import select_and_scatter_kernels, window_kernels
-from braze.ops.table import Axes, Family, Fused, Immediate
+from braze.ops.table import Family
+from braze.record import Record
 from braze.target import Target
 
-__all__ = ["Built", "BuiltLaunch", "build"]
+__all__ = ["FAMILIES", "STRATEGIES", "Built", "BuiltLaunch", "Strategy", "Task", "build"]
 
 
 FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
@@ -37,6 +38,46 @@ FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
 """Builders of the families that stand alone: what they do with elements is no part of a fusion."""
 
 
+def family(task: Task) -> Built | None:
+    """The kernels of an op whose record names a family."""
+    op = task.instruction.op
+    if not isinstance(op.kernel, Family):
+        return None
+    builder = FAMILIES.get(op.kernel.name)
+    if builder is None:
+        raise InternalError(
+            f"{op.title} is of the family {op.kernel.name!r}, for which kernel/build has no builder",
+            stage="build",
+        )
+    return builder(task.instruction, task.name, task.target)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Strategy(Record):
+    """A way to build kernels.
+
+    Attributes:
+        name: what stands in the kernels.
+        run: `Task -> Built`, or None where it does not apply.
+        why: the reason of its place.
+    """
+
+    name: str
+    run: Callable[[Task], Built | None]
+    why: str
+
+
+STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("family", family, "an op with a builder of its own has no lane code for the others to look at"),
+    Strategy("untangle", untangled, "all below know an axis by its class, so no value may have one twice"),
+    Strategy(
+        "split", split_in_two, "few results of much data leave too few rows to share out, also for a product"
+    ),
+    Strategy("dot", tiled_dot, "a product reads its operands many times, which a tile of registers saves"),
+    Strategy("loops", loop_nests, "right for every region, so nothing comes after it"),
+)
+
+
 def build(instruction: Instruction, name: str, target: Target) -> Built:
     """Build the kernels of a fusion, or of a single operation.
 
@@ -44,55 +85,23 @@ def build(instruction: Instruction, name: str, target: Target) -> Built:
         name: the symbol of the kernel; further launches get a suffix.
 
     Returns: the launches in order, with their buffers in terms of operands, results and temporaries.
+
+    Raises: InternalError for an op that has no kernel, or whose family has no builder.
     """
-    family = instruction.op.kernel
-    if isinstance(family, Family) and family.name in FAMILIES:
-        return FAMILIES[family.name](instruction, name, target)
-    region = _region(instruction)
-    aliases = instruction.overwrites
-    graph = Graph(region)
-    if is_tangled(graph):
-        return untangled(region, name, target, build)
-    parts = None if aliases else split(region, name, target, build)
-    if parts is not None:
-        return parts
-    ops = tuple(i.op.hlo or i.op.title for i in region.instructions if not _is_immediate(i))
-    tiled = None if aliases else dot_kernel(graph, name, target, ops)
-    if tiled is not None:
-        return tiled
-    windows: dict[int, Node] = {}
-    for result in aliases:
-        windows[result] = graph.results[result]
-        graph.results[result] = windows[result].operands[1]
-    plans = nests(graph, target)
-    schedule = Schedule(name, graph, target, lane_count(graph, plans, target), windows)
-    schedule.declare()
-    grid = 1
-    with schedule.emitter.region():
-        for nest in plans:
-            grid = schedule.write_nest(nest, schedule.work.blocks if len(plans) == 1 else 1)
-    return Built((schedule.finish(grid, ops),), ())
+    task = Task(instruction, name, target, build)
+    for strategy in STRATEGIES:
+        built = strategy.run(task)
+        if built is not None:
+            return _marked(built, strategy.name)
+    raise InternalError(f"no strategy builds {instruction.op.title}", stage="build")
 
 
-def _is_immediate(instruction: Instruction) -> bool:
-    """Whether it is a number, or one number in every element: no operation of the kernel."""
-    kernel = instruction.op.kernel
-    return isinstance(kernel, Immediate) or (
-        isinstance(kernel, Axes) and instruction.operands[0].type.size == 1
-    )
-
-
-def _region(instruction: Instruction) -> Region:
-    """The region of a fusion; a single operation as a region of one."""
-    if isinstance(instruction.op.kernel, Fused):
-        return instruction.regions[0]
-    parameters = [Value(v.type) for v in instruction.operands]
-    inner = Instruction(
-        instruction.op,
-        parameters,
-        [r.type for r in instruction.results],
-        instruction.attrs,
-        instruction.regions,
-        instruction.source,
-    )
-    return Region(parameters, (inner,), inner.results)
+def _marked(built: Built, name: str) -> Built:
+    """The launches with the strategy in those kernels that no inner strategy has made."""
+    launches = [
+        launch
+        if launch.kernel.strategy
+        else BuiltLaunch(replace(launch.kernel, strategy=name), launch.buffers)
+        for launch in built.launches
+    ]
+    return Built(tuple(launches), built.temporaries)

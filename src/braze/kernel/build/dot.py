@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from braze.dtypes import BF16, BOOL, F16, I64
 from braze.kernel.build.affine import Affine
 from braze.kernel.build.emit import splat
-from braze.kernel.build.graph import Graph, Node
+from braze.kernel.build.graph import Node
 from braze.kernel.build.launch import Built
 from braze.kernel.build.reduce import Product
 from braze.kernel.build.schedule import Schedule
+from braze.kernel.build.task import Task
 from braze.kernel.ir import Operand
-from braze.target import Target
 
 ROWS = 8
 """Rows of the register tile: 8 x 2 registers of accumulators of the 32."""
@@ -29,33 +29,36 @@ CHAIN = 256
 """Most products that are summed one after another; longer sums are cut, so that the error grows slowly."""
 
 
-def dot_kernel(graph: Graph, name: str, target: Target, ops: tuple[str, ...]) -> Built | None:
+def tiled_dot(task: Task) -> Built | None:
     """The tiled kernel where the region is one such dot with elementwise work around it, else None."""
+    graph, target = task.graph, task.target
+    if task.overwrites:
+        return None
     reductions = graph.reductions
     if len(reductions) != 1 or not reductions[0].is_dot or len(reductions[0].sizes) != 1:
         return None
-    dot = reductions[0].nodes[0]
+    product = reductions[0].nodes[0]
     lhs, rhs = reductions[0].picks
-    axes = len(dot.classes)
+    axes = len(product.classes)
     if (
         axes < 2
-        or any(r.classes != dot.classes for r in graph.results)
-        or dot.dtype in (F16, BF16, BOOL)
+        or any(r.classes != product.classes for r in graph.results)
+        or product.dtype in (F16, BF16, BOOL)
         or len(rhs) < 2
         or rhs[-1] != ("r", axes - 1)
         or ("r", axes - 1) in lhs
         or ("r", axes - 2) not in lhs
         or ("r", axes - 2) in rhs
-        or dot.shape[-1] < target.lanes(dot.dtype) // 2
+        or product.shape[-1] < target.lanes(product.dtype) // 2
     ):
         return None
-    wide = target.lanes(dot.dtype, 2)
-    lanes = min(wide, 1 << (dot.shape[-1] - 1).bit_length())
-    schedule = _Tiled(name, graph, target, lanes)
+    wide = target.lanes(product.dtype, 2)
+    lanes = min(wide, 1 << (product.shape[-1] - 1).bit_length())
+    schedule = _Tiled(task.name, graph, target, lanes)
     schedule.declare()
     with schedule.emitter.region():
-        grid = schedule.write(dot)
-    return Built((schedule.finish(grid, ops),), ())
+        grid = schedule.write(product)
+    return Built((schedule.finish(grid, task.ops),), ())
 
 
 class _Tiled(Schedule):
@@ -69,7 +72,7 @@ class _Tiled(Schedule):
         tiles = math.ceil(rows / self.rows) if rows else 0
         units = tiles * math.prod(batch)
         axes = list(zip(dot.classes[:-2], batch, strict=True))
-        start, stop, grid = self._cut(units, 1, self.work.blocks)
+        start, stop, grid = self.cut(units, 1, self.work.blocks)
 
         def body(base: Operand) -> Sequence[Operand]:
             unit = e.index_of(base, units)
@@ -78,7 +81,7 @@ class _Tiled(Schedule):
             first = e.materialise(tile.times(self.rows))
             if rows % self.rows:
                 first = e.compute("min", first, rows - self.rows)
-            self._product_columns(self._unravel(outer, axes), e.affine(first))
+            self._product_columns(self.unravel(outer, axes), e.affine(first))
             return ()
 
         e.sweep(start, stop, 1, (), body)

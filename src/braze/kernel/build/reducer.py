@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from braze.dtypes import BOOL, DType
+from braze.hlo.axes import is_move
 from braze.hlo.ir import Region
 from braze.kernel.builder import Builder, constant
 from braze.kernel.ir import Operand
+from braze.ops.table import Immediate
 
 _OPCODES = {
     "add": "add", "multiply": "mul", "maximum": "max", "minimum": "min", "and": "and", "or": "or", "xor": "xor",
@@ -22,13 +24,13 @@ def inline(b: Builder, region: Region, arguments: Sequence[Operand]) -> list[Ope
     values: dict[Any, Operand] = dict(zip(region.parameters, arguments, strict=True))
     for instruction in region.instructions:
         attrs = instruction.attrs
-        if instruction.op.hlo == "constant":
+        if isinstance(instruction.op.kernel, Immediate):
             values[instruction.result] = constant(
                 instruction.result.type.dtype, attrs["value"].reshape(-1)[0]
             )
             continue
         operands = [values[v] for v in instruction.operands]
-        if instruction.op.hlo in ("broadcast_in_dim", "reshape"):
+        if is_move(instruction):
             values[instruction.result] = operands[0]
         else:
             value = instruction.op.lane_code(b, *operands, **attrs)

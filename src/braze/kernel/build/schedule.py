@@ -15,9 +15,10 @@ from braze.dtypes import DType
 from braze.kernel.build.affine import ZERO, Affine, Index
 from braze.kernel.build.emit import Emitter, Reader, ScratchRow
 from braze.kernel.build.graph import Graph, Node
-from braze.kernel.build.launch import BufferName, BuiltLaunch
-from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, scratch_rows
+from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
+from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, nests, scratch_rows
 from braze.kernel.build.reduce import accumulation_dtype, reduce_at
+from braze.kernel.build.task import Task
 from braze.kernel.build.work import Work
 from braze.kernel.ir import Memory, Operand, Space
 from braze.ops.table import Update
@@ -60,8 +61,30 @@ def _width(dtype: DType) -> int:
     return accumulation_dtype(dtype).itemsize
 
 
+def loop_nests(task: Task) -> Built:
+    """One kernel: every nest of loops, one after another."""
+    graph, target = task.graph, task.target
+    windows: dict[int, Node] = {}
+    for result in task.overwrites:
+        windows[result] = graph.results[result]
+        graph.results[result] = windows[result].operands[1]
+    plans = nests(graph, target)
+    schedule = Schedule(task.name, graph, target, lane_count(graph, plans, target), windows)
+    schedule.declare()
+    grid = 1
+    with schedule.emitter.region():
+        for nest in plans:
+            # Several nests are one block, so that each may read what one before it has written.
+            grid = schedule.write_nest(nest, schedule.work.blocks if len(plans) == 1 else 1)
+    return Built((schedule.finish(grid, task.ops),), ())
+
+
 class Schedule:
     """One kernel being written: its memories, and the loops around `Emitter.at`.
+
+    A strategy that writes other loops derives from it: it declares memories (`declare`, or `memory` one by
+    one), opens `emitter.region()`, writes loops with `cut`, `unravel`, `emitter.sweep` and `store`, and
+    calls `finish`. One that keeps the nests and changes what is done at their rows overrides `write_roots`.
 
     Attributes:
         windows: results that overwrite a window of an operand: the dynamic_update_slice. The graph's result
@@ -90,12 +113,13 @@ class Schedule:
         for k, node in enumerate(self.graph.parameters):
             if node.number in used:
                 space = "inout" if node.number in overwritten else "in"
-                self.emitter.memories[node.number] = self._declare("operand", k, node, space)
+                self.emitter.memories[node.number] = self.memory("operand", k, node, space)
         for k, node in enumerate(self.graph.results):
             if k not in self.windows:
-                self.outputs[k] = self._declare("result", k, node, "out")
+                self.outputs[k] = self.memory("result", k, node, "out")
 
-    def _declare(self, kind: Literal["operand", "result"], k: int, node: Node, space: str) -> Memory:
+    def memory(self, kind: Literal["operand", "result"], k: int, node: Node, space: str) -> Memory:
+        """Declare the memory of an operand or a result of the region."""
         self.buffers.append((kind, k))
         name = f"{'out' if kind == 'result' else 'in'}{k}"
         return self.emitter.memory(name, node.dtype, node.type.size, space)  # type: ignore[arg-type]
@@ -123,22 +147,22 @@ class Schedule:
         inner = {nest.inner_of(root) for _, root in nest.roots}
         if len(inner) == 1 and len(next(iter(inner))) == 1 and not self.graph.reductions:
             ((_, size),) = next(iter(inner))
-            start, stop, grid = self._cut(size, self.emitter.lanes, blocks)
+            start, stop, grid = self.cut(size, self.emitter.lanes, blocks)
             self._sweep_roots(nest, {}, (start, stop))
             return grid
-        self._write_roots(nest, {})
+        self.write_roots(nest, {})
         return 1
 
     def _lanes_across(self, nest: Nest, blocks: int) -> int:
         """One outer axis, along the lanes."""
         e = self.emitter
         ((c, size),) = nest.outer
-        start, stop, grid = self._cut(size, e.lanes, blocks)
+        start, stop, grid = self.cut(size, e.lanes, blocks)
 
         def body(base: Operand) -> Sequence[Operand]:
             index, lanes = e.lane_index(base, size)
             with e.in_lanes(lanes):
-                self._write_roots(nest, {c: index})
+                self.write_roots(nest, {c: index})
             return ()
 
         e.sweep(start, stop, e.lanes, (), body)
@@ -149,13 +173,13 @@ class Schedule:
         e = self.emitter
         looped = nest.outer[:-1] if nest.lane == "outer" else nest.outer
         rows = math.prod(s for _, s in looped)
-        start, stop, grid = self._cut(rows, 1, blocks)
+        start, stop, grid = self.cut(rows, 1, blocks)
 
         def lanes_body(env: dict[int, Affine], base: Operand) -> Sequence[Operand]:
             c, size = nest.outer[-1]
             index, lanes = e.lane_index(base, size)
             with e.in_lanes(lanes):
-                self._write_roots(nest, {**env, c: index})
+                self.write_roots(nest, {**env, c: index})
             return ()
 
         if self._gathers(nest):
@@ -163,11 +187,11 @@ class Schedule:
             return grid
 
         def body(base: Operand) -> Sequence[Operand]:
-            env = self._unravel(e.index_of(base, rows), looped)
+            env = self.unravel(e.index_of(base, rows), looped)
             if nest.lane == "outer":
                 e.sweep(0, nest.outer[-1][1], e.lanes, (), lambda b: lanes_body(env, b))
             else:
-                self._write_roots(nest, env)
+                self.write_roots(nest, env)
             return ()
 
         e.sweep(start, stop, 1, (), body)
@@ -188,7 +212,7 @@ class Schedule:
         ((c, size),) = nest.inner_of(nest.roots[0][1])
 
         def row(base: Operand, index: Affine) -> Sequence[Operand]:
-            env = {**self._unravel(e.index_of(base, rows), nest.outer), c: index}
+            env = {**self.unravel(e.index_of(base, rows), nest.outer), c: index}
             for k, root in nest.roots:
                 self.store(k, root, env)
             return ()
@@ -201,7 +225,7 @@ class Schedule:
 
         e.sweep(0, size, e.lanes, (), column)
 
-    def _cut(self, size: int, step: int, blocks: int) -> tuple[Operand | int, Operand | int, int]:
+    def cut(self, size: int, step: int, blocks: int) -> tuple[Operand | int, Operand | int, int]:
         """Start and stop of this block's part of a loop, and the number of blocks."""
         e = self.emitter
         part = step * max(1, math.ceil(size / step / blocks))
@@ -212,7 +236,8 @@ class Schedule:
         stop = e.compute("add", start, part)
         return start, stop if size % part == 0 else e.compute("min", stop, size), grid
 
-    def _unravel(self, row: Affine, axes: Sequence[tuple[int, int]]) -> dict[int, Affine]:
+    def unravel(self, row: Affine, axes: Sequence[tuple[int, int]]) -> dict[int, Affine]:
+        """The index along each class of axes (given with their sizes) at a row-major position."""
         env: dict[int, Affine] = {}
         for c, size in reversed(axes[1:]):
             row, env[c] = self.emitter.divide(row, size)
@@ -222,7 +247,7 @@ class Schedule:
 
     # Roots ----------------------------------------------------------------------------------------
 
-    def _write_roots(self, nest: Nest, env: dict[int, Affine]) -> None:
+    def write_roots(self, nest: Nest, env: dict[int, Affine]) -> None:
         """Results without inner axes at this outer index, then the sweeps of the others."""
         for k, root in nest.roots:
             if not nest.inner_of(root):

@@ -8,7 +8,6 @@ whatever the region does with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from braze.hlo.axes import is_contraction
 from braze.hlo.ir import Builder, Instruction, Region, Value
@@ -18,9 +17,9 @@ from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
 from braze.kernel.build.nest import Nest, nests
 from braze.kernel.build.reduce import Pass, accumulation_dtype, accumulator
 from braze.kernel.build.schedule import Schedule, lane_count
+from braze.kernel.build.task import Task
 from braze.kernel.ir import Memory
 from braze.ops.table import HLO_OPS
-from braze.target import Target
 from braze.types import TensorType
 
 PART_BYTES = 256 << 10
@@ -29,16 +28,17 @@ MOST_PARTS = 256
 FEW_ROWS = 16
 """With more rows than this there is enough to share out without splitting them."""
 
-Build = Callable[[Instruction, str, Target], Built]
 
-
-def split(region: Region, name: str, target: Target, build: Build) -> Built | None:
+def split_in_two(task: Task) -> Built | None:
     """Two launches where that pays, else None."""
+    region, name, target = task.region, task.name, task.target
+    if task.overwrites:
+        return None
     if not any(is_contraction(i) for i in region.instructions):
         return None
     if sum(t.nbytes for t in region.parameter_types) < 2 * PART_BYTES:
         return None
-    graph = Graph(region)
+    graph = task.graph
     reduced = _reached([x for r in graph.reductions for x in r.inputs])
     parts = sum(p.type.nbytes for p in graph.parameters if p.number in reduced) // PART_BYTES
     if parts < 2:
@@ -47,7 +47,7 @@ def split(region: Region, name: str, target: Target, build: Build) -> Built | No
     if len(plans) != 1 or plans[0].rows > FEW_ROWS or not _splittable(graph, plans[0]):
         return None
     schedule = _Partial(f"{name}_partial", graph, target, lane_count(graph, plans, target))
-    if not schedule.cut(min(parts, MOST_PARTS)):
+    if not schedule.choose_parts(min(parts, MOST_PARTS)):
         return None
     with schedule.emitter.region():
         schedule.write_nest(plans[0], 1)
@@ -56,7 +56,7 @@ def split(region: Region, name: str, target: Target, build: Build) -> Built | No
     types = tuple(
         TensorType((schedule.parts, *r.nodes[0].type.shape), r.nodes[0].dtype) for r in graph.reductions
     )
-    combination = build(_combination(region, graph, types), f"{name}_combine", target)
+    combination = task.build(_combination(region, graph, types), f"{name}_combine", target)
     count = len(region.parameters)
     second = [
         BuiltLaunch(launch.kernel, tuple(_renamed(b, count) for b in launch.buffers))
@@ -93,7 +93,7 @@ def _splittable(graph: Graph, nest: Nest) -> bool:
 class _Partial(Schedule):
     """The launch of partial results: each block passes over its part of one reduced axis."""
 
-    def cut(self, parts: int) -> bool:
+    def choose_parts(self, parts: int) -> bool:
         """Declare the memories and choose the parts; False where there is only one."""
         reductions = self.graph.reductions
         sizes = reductions[0].sizes
@@ -107,7 +107,7 @@ class _Partial(Schedule):
         needed = _reached([x for r in reductions for x in r.inputs])
         for k, node in enumerate(self.graph.parameters):
             if node.number in needed:
-                self.emitter.memories[node.number] = self._declare("operand", k, node, "in")
+                self.emitter.memories[node.number] = self.memory("operand", k, node, "in")
         self.kept = reductions[0].nodes[0].shape
         self.partials: list[Memory] = []
         for t, r in enumerate(reductions):
@@ -117,7 +117,7 @@ class _Partial(Schedule):
         self.work.bytes_written = sum(m.size * m.dtype.itemsize for m in self.partials)
         return True
 
-    def _write_roots(self, nest: Nest, env: dict[int, Affine]) -> None:
+    def write_roots(self, nest: Nest, env: dict[int, Affine]) -> None:
         e = self.emitter
         reductions = self.graph.reductions
         index: Index = tuple(env[c] for c in reductions[0].nodes[0].classes)

@@ -8,12 +8,11 @@ launch, which has no such value once its operands are told apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from braze.hlo.axes import is_move
 from braze.hlo.ir import Instruction, Region, Value
 from braze.kernel.build.graph import Graph
 from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
+from braze.kernel.build.task import Build, Task
 from braze.ops.table import Contraction, IndexMap
 from braze.target import Target
 from braze.types import TensorType
@@ -21,16 +20,17 @@ from braze.types import TensorType
 MOST_COPIES = 256
 """Instructions that may be computed again before each becomes its own launch."""
 
-Build = Callable[[Instruction, str, Target], Built]
-
 
 def is_tangled(graph: Graph) -> bool:
     """Whether some value has one class for two of its axes."""
     return any(len(set(node.classes)) != len(node.classes) for node in graph.nodes)
 
 
-def untangled(region: Region, name: str, target: Target, build: Build) -> Built:
-    """The launches of a tangled region."""
+def untangled(task: Task) -> Built | None:
+    """The launches of a tangled region, None for one that is not."""
+    if not is_tangled(task.graph):
+        return None
+    region, name, target, build = task.region, task.name, task.target, task.build
     told_apart = _told_apart(region)
     if told_apart is not None:
         again, operands = told_apart
