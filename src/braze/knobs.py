@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,9 +43,14 @@ def _flag(text: str) -> bool:
     raise ValueError("0 or 1")
 
 
+def _is_decimal(text: str) -> bool:
+    """Digits that `int` reads: not superscripts, nor more than it takes."""
+    return text.isascii() and text.isdigit() and len(text) < 20
+
+
 def _level(limit: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isdigit() or int(text) > limit:
+        if not _is_decimal(text) or int(text) > limit:
             raise ValueError(f"an integer from 0 to {limit}")
         return int(text)
 
@@ -54,7 +60,7 @@ def _level(limit: int) -> Callable[[str], int]:
 def _count(text: str) -> int | None:
     if text == "":
         return None
-    if not text.isdigit():
+    if not _is_decimal(text):
         raise ValueError("a non-negative integer")
     return int(text)
 
@@ -66,12 +72,20 @@ def _names(text: str) -> tuple[str, ...]:
 def _threads(text: str) -> int | None:
     if text == "":
         return None
-    if not text.isdigit() or int(text) < 1:
+    if not _is_decimal(text) or int(text) < 1:
         raise ValueError("a positive integer")
     return int(text)
 
 
 def _text(text: str) -> str:
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
     return text
 
 
@@ -94,7 +108,7 @@ KNOBS: Mapping[str, Knob] = {
              "What to print: 1 compiles and cache misses, 2 jaxpr, 3 HLO in and out, 4 every pass that changed it, "
              "5 Program, kernels and LLVM IR, 6 assembly."),
         Knob("dump", _text, "", "A folder that takes the same, whole, as numbered files."),
-        Knob("only", _text, "", "A regular expression: the functions that the two above speak of."),
+        Knob("only", _pattern, "", "A regular expression: the functions that the two above speak of."),
         Knob("skip", _names, (), "Passes (`cse`) or single rules (`simplify.neg_neg`) to leave out.", keyed=True),
         Knob("fuel", _count, None, "Stop rewriting after this many rewrites; `braze bisect` finds the first bad one.",
              keyed=True),

@@ -65,7 +65,7 @@ def test_a_damaged_entry_is_removed_and_rewritten_with_one_warning(cache: DiskCa
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.warns(RuntimeWarning, match="a damaged entry was removed") as caught:
         assert cache.get(KEY) is None
-    assert len(caught) == 1
+    assert [w.filename for w in caught] == [__file__]  # the line of whoever asked, not one of ours
     assert not path.exists()
     cache.put(KEY, ENTRY)
     assert cache.get(KEY) == ENTRY

@@ -513,3 +513,19 @@ def memory_of_results_in_jit():
 @program
 def length_of_scan():
     lax.scan(lambda c, _: (c, c), 0.0, None, length=-3)
+
+
+@program
+def only_is_no_expression():
+    bz.config(only="[").__enter__()
+
+
+@program
+def threads_are_no_decimal():
+    bz.config(threads="\u00b2").__enter__()
+
+
+@program
+def dump_is_no_folder():
+    with bz.config(dump="/dev/null/dump"):
+        bz.jit(lambda x: x + 41)(1.0)

@@ -23,6 +23,7 @@ import json
 import os
 import stat
 import struct
+import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ from typing import Any
 
 from braze import knobs
 from braze.cache.key import Key
+from braze.errors import is_ours
 from braze.record import Record
 
 MAGIC = b"braze object 1\n\0"
@@ -197,4 +199,7 @@ def _warn(message: str) -> None:
     if message in _WARNED:
         return
     _WARNED.add(message)
-    warnings.warn(f"object cache: {message}", RuntimeWarning, stacklevel=4)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and is_ours(frame.f_code):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"object cache: {message}", RuntimeWarning, stacklevel=level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from braze import knobs
 from braze.cache.explain import Parts, explain_miss
-from braze.errors import InternalError
+from braze.errors import ConfigError, InternalError
 from braze.kernel.ir import Kernel
 from braze.program import records
 from braze.program.ir import Launch, Program
@@ -76,8 +76,7 @@ def tell_jaxpr(name: str, text: Callable[[], str]) -> None:
     if level >= 2:
         _print(f"--- {name}: jaxpr\n{text()}")
     if folder:
-        (Path(folder) / name).mkdir(parents=True, exist_ok=True)
-        (Path(folder) / name / "00.jaxpr.txt").write_text(text() + "\n")
+        _write(Path(folder) / name, {"00.jaxpr.txt": text()})
 
 
 def _speaks_of(name: str) -> bool:
@@ -110,13 +109,24 @@ def tell(exe: Executable) -> None:
 def _dump(folder: Path, changes: Sequence[Any], shown: Sequence[tuple[str, str]]) -> None:
     from braze.hlo.text import print_module
 
-    folder.mkdir(parents=True, exist_ok=True)
     endings = {"hlo": "mlir", "hlo-opt": "mlir", "llvm": "ll", "asm": "s"}
     texts = [(f"{stage}.{endings.get(stage, 'txt')}", body) for stage, body in shown]
     passes = [(f"after_{step.name}.mlir", print_module(step.module)) for step in changes]
     files = [*texts[:1], *passes, *texts[1:]]  # in the order of the stages: HLO as lowered stands first
-    for number, (name, body) in enumerate(files, 1):
-        (folder / f"{number:02}.{name}").write_text(body + "\n")
+    _write(folder, {f"{number:02}.{name}": body for number, (name, body) in enumerate(files, 1)})
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder of `dump`; raises ConfigError where the system does not let it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, body in files.items():
+            (folder / name).write_text(body + "\n")
+    except OSError as error:
+        raise ConfigError(
+            f"dump: nothing can be written to {folder} ({error.strerror}).",
+            hint="set BRAZE_DUMP to a folder of yours, or unset it.",
+        ) from None
 
 
 def _print(message: str) -> None:
