@@ -135,7 +135,8 @@ def test_integer_power_zero_and_product_with_zeros() -> None:
     assert [float(run(product, zeros, t)[0]) for t in basis] == [0.0, 210.0, 0.0, 0.0, 0.0]
 
 
-SUMS = ("add", "sub", "select_n", "concatenate", "pad", "dynamic_update_slice", "mapped_dynamic_update_slice")
+SUMS = ("add", "sub", "select_n", "concatenate", "pad", "dynamic_update_slice", "mapped_dynamic_update_slice",
+        "scatter", "scatter-add")  # fmt: skip
 
 
 def linear_in(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> list[int]:
@@ -143,7 +144,7 @@ def linear_in(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> l
     floats = [i for i, t in enumerate(types) if t.dtype == F64]
     if op.title == "sort":
         return [i for i in floats if i >= attrs["num_keys"]]
-    first = op.title in ("div", "select_and_gather_add", "select_and_scatter_add")
+    first = op.title in ("div", "select_and_gather_add", "select_and_scatter_add", "scatter-mul")
     return floats[:1] if first else floats
 
 

@@ -79,7 +79,7 @@ class Instruction:
             case Update():
                 return {0: 0}
             case Family(_, overwrites):
-                return dict(overwrites)
+                return dict(overwrites(len(self.results)) if callable(overwrites) else overwrites)
             case Fused():
                 return dict(self.attrs.get("aliases", ()))
         return {}

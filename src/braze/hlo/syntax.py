@@ -38,6 +38,38 @@ DOT_DIMENSIONS = (
     "rhs_contracting_dimensions",
 )
 
+STRUCTURES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "dot_general": ("dot_dimension_numbers", "#stablehlo.dot", DOT_DIMENSIONS),
+    "gather": (
+        "dimension_numbers",
+        "#stablehlo.gather",
+        (
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+            "index_vector_dim",
+        ),
+    ),
+    "scatter": (
+        "scatter_dimension_numbers",
+        "#stablehlo.scatter",
+        (
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scatter_dims_to_operand_dims",
+            "index_vector_dim",
+        ),
+    ),
+}
+"""Per op: an attribute of StableHLO that holds several of the record's, what it is called, and which it holds.
+
+What is empty or 0 is left out of the text.
+"""
+
 IGNORED = frozenset(
     (
         "algorithm",
@@ -61,6 +93,8 @@ _FROM_RESULTS: dict[str, Callable[[Sequence[TensorType]], Any]] = {
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "custom_call": {"has_side_effect": False, "backend_config": "", "callback": None},
     "dot_general": {"precision": None},
+    "gather": {"indices_are_sorted": False},
+    "scatter": {"indices_are_sorted": False, "unique_indices": False},
     "braze.fusion": {"aliases": ()},
 }
 """Attributes that the text may leave out."""
@@ -91,16 +125,20 @@ def to_text(op: Op, attrs: Mapping[str, Any]) -> dict[str, str]:
     renamed = RENAMED.get(op.hlo or "", {})
     defaults = _DEFAULTS.get(op.hlo or "", {})
     shown: dict[str, str] = {}
-    if op.hlo == "dot_general":
-        pairs = [(name, attrs[name]) for name in DOT_DIMENSIONS if attrs.get(name)]
-        inner = ", ".join(f"{name} = {literals.value_text(tuple(value))}" for name, value in pairs)
-        shown["dot_dimension_numbers"] = f"#stablehlo.dot<{inner}>"
+    structure, kind, members = STRUCTURES.get(op.hlo or "", ("", "", ()))
+    if structure:
+        inner = ", ".join(f"{name} = {_member_text(attrs[name])}" for name in members if attrs.get(name))
+        shown[structure] = f"{kind}<{inner}>"
     for name, value in attrs.items():
         left_out = name in _UNPRINTED or (name in defaults and value == defaults[name])
-        if left_out or name in DOT_DIMENSIONS:
+        if left_out or name in members:
             continue
         shown[renamed.get(name, name)] = _attribute_text(renamed.get(name, name), value)
     return dict(sorted(shown.items()))
+
+
+def _member_text(value: Any) -> str:
+    return str(value) if isinstance(value, int) else literals.value_text(tuple(value))
 
 
 def _attribute_text(name: str, value: Any) -> str:
@@ -131,10 +169,12 @@ def from_text(
     names = {text: name for name, text in RENAMED.get(hlo, {}).items()}
     found: dict[str, Any] = {**_DEFAULTS.get(hlo, {}), **_ASSUMED.get(hlo, {})}
     known = op.attrs
+    structure, _, members = STRUCTURES.get(hlo, ("", "", ()))
     for text, value in given.items():
         name = names.get(text, text)
-        if text == "dot_dimension_numbers" and isinstance(value, dict):
-            found.update({key: value.get(key, ()) for key in DOT_DIMENSIONS})
+        if text == structure and isinstance(value, dict):
+            absent = {key: 0 if key == "index_vector_dim" else () for key in members}
+            found.update({key: value.get(key, absent[key]) for key in members})
         elif name in known and name not in _UNPRINTED:
             found[name] = _plain(value)
         elif "." not in text and text not in IGNORED:

@@ -1,7 +1,7 @@
 """What an operation is: one record per operation with every facet, by kind.
 
-`elementwise`, `transcendental`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `random`, `dot`, `control`, `mapped`,
-`fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
+`elementwise`, `transcendental`, `shape`, `reduce`, `windows`, `cumulative`, `sorting`, `random`, `dot`,
+`indexing`, `control`, `mapped`, `fusion`; the records fill `PRIMITIVES` and `HLO_OPS` of `table`.
 """
 
 from braze.ops import (
@@ -10,6 +10,7 @@ from braze.ops import (
     dot,
     elementwise,
     fusion,
+    indexing,
     mapped,
     random,
     reduce,
@@ -29,6 +30,7 @@ __all__ = [
     "dot",
     "elementwise",
     "fusion",
+    "indexing",
     "mapped",
     "random",
     "reduce",

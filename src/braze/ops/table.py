@@ -173,12 +173,13 @@ class Family(Record):
     """A kernel of its own, never part of a fusion; `kernel/build` has the builder in its table `FAMILIES`.
 
     Attributes:
-        overwrites: pairs of a result and the operand whose memory it takes over. The caller of the kernel
-            copies the operand where others still need it; the kernel has one `inout` parameter for both.
+        overwrites: pairs of a result and the operand whose memory it takes over, or a function that gives them
+            for a number of results. The caller of the kernel copies the operand where others still need it;
+            the kernel has one `inout` parameter for both.
     """
 
     name: str
-    overwrites: tuple[tuple[int, int], ...] = ()
+    overwrites: tuple[tuple[int, int], ...] | Callable[[int], tuple[tuple[int, int], ...]] = ()
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ from braze.errors import InternalError
 from braze.hlo.ir import Instruction
 from braze.kernel.build.dot import tiled_dot
 from braze.kernel.build.launch import Built, BuiltLaunch
+from braze.kernel.build.scatter import scatter_kernel
 from braze.kernel.build.schedule import loop_nests
 from braze.kernel.build.sort import sort_kernels
 from braze.kernel.build.split import split_in_two
@@ -33,6 +34,7 @@ __all__ = ["FAMILIES", "STRATEGIES", "Built", "BuiltLaunch", "Strategy", "Task",
 FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
     "window": window_kernels,
     "select_and_scatter": select_and_scatter_kernels,
+    "scatter": scatter_kernel,
     "sort": sort_kernels,
 }
 """Builders of the families that stand alone: what they do with elements is no part of a fusion."""

@@ -18,7 +18,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from braze.dtypes import I32, I64, DType
+from braze.dtypes import I32, I64, INTEGERS, SIGNED, DType
 from braze.hlo.ir import Region as HloRegion
 from braze.kernel.build.affine import UNBOUNDED, ZERO, Affine, Index, Symbol, linear
 from braze.kernel.build.graph import Graph, Node
@@ -260,7 +260,14 @@ class Emitter(Builder):
             operand = int(number(operand))
         if isinstance(operand, int):
             return operand, operand
-        return self._ranges.get(operand, (-UNBOUNDED, UNBOUNDED))
+        found = self._ranges.get(operand)
+        if found is None:
+            dtype = operand.dtype
+            if dtype not in INTEGERS or dtype.itemsize == 8:
+                return -UNBOUNDED, UNBOUNDED
+            bits = 8 * dtype.itemsize
+            return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype in SIGNED else (0, (1 << bits) - 1)
+        return found
 
     # Index expressions ----------------------------------------------------------------------------
 
@@ -419,7 +426,7 @@ class Emitter(Builder):
                     inside = self.compute("max", self.materialise(i), 0)
                     i = self.affine(self.compute("min", inside, size - 1))
                 else:
-                    mask = self._and(mask, self._inside(i, size))
+                    mask = self._and(mask, self.is_inside(i, size))
             bounded.append(i)
         position = linear(tuple(bounded), shape)
         kind, operand = self.access(position)
@@ -439,7 +446,8 @@ class Emitter(Builder):
             return y if x is None else x
         return self.compute("and", x, y)
 
-    def _inside(self, index: Affine, size: int) -> Operand | None:
+    def is_inside(self, index: Affine, size: int) -> Operand | None:
+        """Whether an index lies in an axis; None where that is known."""
         value = self.materialise(index)
         mask = self.compute("ge", value, 0) if index.low < 0 else None
         return self._and(mask, self.compute("lt", value, size) if index.high >= size else None)

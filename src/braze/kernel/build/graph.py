@@ -25,7 +25,7 @@ from braze.dtypes import DType
 from braze.errors import InternalError
 from braze.hlo.axes import Cuts, is_contraction
 from braze.hlo.ir import Instruction, Region, Value, cost_of
-from braze.ops.table import Axes, Cost, Immediate, IndexMap, Op, Regroup
+from braze.ops.table import Axes, Cost, Family, Immediate, IndexMap, Op, Regroup
 from braze.types import TensorType
 
 
@@ -34,7 +34,7 @@ class Node:
 
     Attributes:
         kind: `parameter`, `constant`, `elementwise`, `move` (broadcast_in_dim, transpose, a reshape whose
-            parts line up), `reshape`, `map` (an op with an IndexMap), `reduce` or `dot`.
+            parts line up), `reshape`, `map` (an op with an IndexMap), `reduce`, `dot` or `family`.
         number: position among the nodes.
         operands: the nodes it is computed from.
         shape, classes: sizes and classes of the collapsed axes.
@@ -170,6 +170,9 @@ class Graph:
         if is_contraction(instruction):
             self._reduction(instruction, operands)
             return
+        if isinstance(op.kernel, Family):
+            self._apart(instruction, operands)
+            return
         kind = _kind(instruction, self.cuts)
         node = self._add(kind, instruction.result, op, attrs)
         node.operands = operands
@@ -189,6 +192,15 @@ class Graph:
                 self._pin(node, along(**attrs) if along else None)
                 for x in operands:
                     self._pin(x)
+
+    def _apart(self, instruction: Instruction, operands: tuple[Node, ...]) -> None:
+        """An op with a builder of its own, which sees axes as they are."""
+        for i, result in enumerate(instruction.results):
+            node = self._add("family", result, instruction.op, instruction.attrs)
+            node.index, node.operands = i, operands
+            self._pin(node)
+        for x in operands:
+            self._pin(x)
 
     def _reduction(self, instruction: Instruction, operands: tuple[Node, ...]) -> None:
         reduction = Reduction(instruction)
