@@ -771,7 +771,8 @@ scatter_hlo: Op = Op(
     None, hlo="scatter",
     infer=_scatter_hlo_infer, numpy=_scatter_hlo_numpy, error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
-    kernel=Family("scatter", lambda count: tuple((k, k) for k in range(count))), cost=_scatter_hlo_cost, samples=_no_samples, multiple_results=True,
+    kernel=Family("scatter", lambda count: tuple((k, k) for k in range(count))), cost=_scatter_hlo_cost,
+    samples=_no_samples, multiple_results=True,
     attrs=("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
            "scatter_dims_to_operand_dims", "index_vector_dim", "indices_are_sorted", "unique_indices"),
 )  # fmt: skip
