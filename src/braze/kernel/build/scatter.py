@@ -88,7 +88,7 @@ class _Scatter(Schedule):
         self.indices = first.operands[self.count]
         self.updates = first.operands[self.count + 1 :]
         for k, node in enumerate(self.graph.parameters):
-            memory = self._declare("operand", k, node, "inout" if k < self.count else "in")
+            memory = self.memory("operand", k, node, "inout" if k < self.count else "in")
             if k < self.count:
                 self.outputs[k] = memory
             else:
@@ -116,16 +116,16 @@ class _Scatter(Schedule):
         stop: Operand | int = outer
         grid = 1
         if outer > 1:
-            start, stop, grid = self._cut(outer, 1, self.work.blocks)
+            start, stop, grid = self.cut(outer, 1, self.work.blocks)
         elif axes and w.window_dims[w.window_axes.index(axes[-1])] not in w.start_dims:
-            lane_start, lane_stop, grid = self._cut(shape[axes[-1]], e.lanes, self.work.blocks)
+            lane_start, lane_stop, grid = self.cut(shape[axes[-1]], e.lanes, self.work.blocks)
             self.part = lane_start, lane_stop
 
         def vectors(base: Operand) -> Sequence[Operand]:
-            env = self._unravel(e.index_of(base, outer), [(k, sizes[k]) for k in shared])
+            env = self.unravel(e.index_of(base, outer), [(k, sizes[k]) for k in shared])
 
             def batch(index: Affine) -> list[Affine]:
-                at = env | self._unravel(index, [(k, sizes[k]) for k in own])
+                at = env | self.unravel(index, [(k, sizes[k]) for k in own])
                 return [at[k] for k in range(len(sizes))]
 
             def one(base: Operand) -> Sequence[Operand]:
