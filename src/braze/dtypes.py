@@ -60,7 +60,15 @@ def from_short(name: str) -> DType:
     try:
         return _FROM_SHORT[name]
     except KeyError:
-        raise DTypeError(f"dtype: {name!r} is not the name of an element type.") from None
+        raise DTypeError(f"dtype: {name!r} is not the name of an element type.", hint=_meant(name)) from None
+
+
+def _meant(name: str) -> str:
+    """The short name of a dtype that was written out, else all of them."""
+    for short_name, dtype in _FROM_SHORT.items():
+        if dtype.name == name:
+            return f"write {short_name}."
+    return f"element types are {', '.join(_SHORT[d] for d in ALL)}."
 
 
 def canonical(dtype: Any) -> DType:

@@ -195,6 +195,7 @@ def test_show_takes_types_and_jitted_functions_and_methods(model: str) -> None:
         ("{model}:jitted", [], 'give them with --args "f32[3,4],i32[]", or set jitted.example_args'),
         ("{model}:scale", ["--args=f32"], "--args 'f32' is no list of types"),
         ("{model}:scale", ["--args=f99[3]"], "'f99' is not the name of an element type"),
+        ("{model}:scale", ["--args=float32[3]"], "Hint: write f32."),
         ("{model}:scale", ["--args=f32[3]"], "scale does not take these arguments: missing a required argument: 'y'."),
         ("{model}:scale", ["--stage=hlo2"], "there is no stage 'hlo2'"),
         ("{model}:wrong", ["--args=f32[3]"], "ShapeError: "),

@@ -105,6 +105,7 @@ BROKEN = {
     "V7: 3 lanes are no power of two": kernel(lanes=3),
     "V7: the grid has -1 blocks": kernel(grid=-1),
     "V7: 'a b' is no name of a symbol": kernel(name="a b"),
+    "V8: 2 blocks add f32 in no stated order": kernel(Atomic("add", Y, ZERO, ONE), grid=2),
     "V7: two memories have the name x": kernel(parameters=(X, Memory("x", F32, 1, "out"))),
     "V7: own is listed with the wrong kind": kernel(parameters=(X, OWN)),
 }  # fmt: skip
@@ -115,6 +116,11 @@ def test_broken_rule_is_reported(fault):
     with pytest.raises(VerificationError) as caught:
         check(BROKEN[fault])
     assert fault in str(caught.value)
+
+
+def test_several_blocks_may_take_the_maximum_of_floats():
+    check(kernel(Atomic("max", Y, ZERO, ONE), grid=2))
+    check(kernel(Atomic("add", Y, ZERO, ONE)))
 
 
 def test_all_faults_stand_under_their_statements():

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from braze.errors import Source
-from braze.ops.table import Cost, Effect, Family, Fused, Op, ProgramStep, Update
+from braze.ops.table import HLO_OPS, Cost, Effect, Family, Fused, Op, ProgramStep, Update
 from braze.types import TensorType
 
 
@@ -91,11 +91,8 @@ class Instruction:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it, or anything in its regions, must run even if nobody uses its results.
-
-        A call may do anything that the function does; after inlining there are none.
-        """
-        if self.op.effects is not Effect.NONE or self.op.hlo == "call":
+        """Whether it, or anything in its regions, must run even if nobody uses its results."""
+        if self.op.effect(self.attrs) is not Effect.NONE:
             return True
         if not self.regions:
             return False
@@ -222,8 +219,6 @@ class Builder:
 
     def constant(self, array: Any, dtype: Any = None) -> Value:
         """Append a constant; the array is copied and made read-only."""
-        from braze.ops.table import HLO_OPS
-
         value = np.array(array, dtype=dtype, order="C")
         value.setflags(write=False)
         return self.emit(HLO_OPS["constant"], value=value)

@@ -8,6 +8,7 @@
 - V5 uniform accesses touch one element: value and mask are uniform there, private memory excepted.
 - V6 blocks yield as many values as they carry, of the same dtypes; a uniform place takes a uniform value.
 - V7 lanes are a power of two; sizes, grid and costs are not negative; names are unique.
+- V8 results do not depend on the order of blocks: several blocks do not add or multiply floats atomically.
 """
 
 from __future__ import annotations
@@ -231,6 +232,9 @@ class _Checker:
         known = s.opcode in REDUCERS
         self.expect(known and takes(s.opcode, s.memory.dtype), "V3",
                     f"no atomic {s.opcode} on {short(s.memory.dtype)}")  # fmt: skip
+        rounds = s.opcode in ("add", "mul") and s.memory.dtype in FLOATS
+        self.expect(not rounds or self.kernel.grid <= 1 or s.memory not in self.kernel.parameters, "V8",
+                    f"{self.kernel.grid} blocks {s.opcode} {short(s.memory.dtype)} in no stated order")  # fmt: skip
         self.written(s.memory)
 
     # Lanes ----------------------------------------------------------------------------------------

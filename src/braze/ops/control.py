@@ -14,7 +14,7 @@ work of `trace/`: those facets pass on to the method of `transform` that is name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -297,6 +297,7 @@ call_hlo = Op(
     None, hlo="call",
     infer=_call_infer, numpy=Absent("the evaluator runs the function called"), error=EXACT,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
+    effects=Effect.ORDERED,  # it may do anything that the function does; after inlining there are none
     kernel=ProgramStep("call"), cost=lambda *types, **attrs: Cost(bytes=moved(*types)),
     samples=no_samples, multiple_results=True, attrs=("callee",),
 )  # fmt: skip
@@ -408,9 +409,13 @@ def checked_results(found: Any, types: Sequence[TensorType]) -> list[Array]:
     return arrays
 
 
+def _custom_call_effects(attrs: Mapping[str, Any]) -> Effect:
+    return Effect.ORDERED if attrs["has_side_effect"] else Effect.NONE
+
+
 custom_call_hlo = Op(
     None, hlo="custom_call",
-    infer=_custom_call_infer, numpy=_custom_call_numpy, error=EXACT, effects=Effect.ORDERED,
+    infer=_custom_call_infer, numpy=_custom_call_numpy, error=EXACT, effects=_custom_call_effects,
     jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
     kernel=ProgramStep("custom_call"), cost=lambda *types, **attrs: Cost(bytes=moved(*types, *attrs["result_types"])),
     samples=no_samples, multiple_results=True,

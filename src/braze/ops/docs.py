@@ -82,7 +82,8 @@ def _table(first: str, ops: list[Op], reasons: list[str]) -> str:
     for op in ops:
         cells = [_facet(getattr(op, column), reasons) for column in COLUMNS[:-1]]
         cells.append("lane" if callable(op.kernel) else _facet(op.kernel, reasons))
-        effects = "" if op.effects is Effect.NONE else op.effects.value
+        effects = op.effects.value if isinstance(op.effects, Effect) else "by attributes"
+        effects = "" if op.effects is Effect.NONE else effects
         lines.append(_row([f"`{op.title}`", f"`{op.hlo}`" if op.hlo else "", _error(op), effects, *cells]))
     return "\n".join(lines) + "\n"
 

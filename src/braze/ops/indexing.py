@@ -40,7 +40,7 @@ from braze.ops.facets import (
     only_linear,
     size_of,
 )
-from braze.ops.table import EXACT, ZERO, Cost, Family, IndexMap, Op, Sample, Undefined
+from braze.ops.table import EXACT, PRIMITIVES, ZERO, Cost, Family, IndexMap, Op, Sample, Undefined
 from braze.types import TensorType
 
 Axes = tuple[int, ...]
@@ -865,7 +865,7 @@ def _linear_scatter_jvp(name: str) -> Callable[..., Any]:
 
     def jvp(*args: Any, **attrs: Any) -> Any:
         t, _, t_updates, _, indices, _ = args
-        return reduce.core_op(name)(t, indices, t_updates, **attrs)
+        return PRIMITIVES[name](t, indices, t_updates, **attrs)
 
     return jvp
 
@@ -891,7 +891,7 @@ def _extremal_jvp(name: str) -> Callable[..., Any]:
 
     def jvp(*args: Any, **attrs: Any) -> Any:
         t, _, t_updates, x, indices, updates = args
-        out = reduce.core_op(name)(x, indices, updates, **attrs)
+        out = PRIMITIVES[name](x, indices, updates, **attrs)
         dtype = core.typeof(x).dtype
 
         def equal(u: Any, v: Any) -> Any:

@@ -34,6 +34,7 @@ from braze.ops.facets import (
 from braze.ops.table import (
     EXACT,
     LINEAR,
+    PRIMITIVES,
     ZERO,
     Absent,
     Bound,
@@ -214,7 +215,7 @@ def _extremum_jvp(name: str) -> Callable[..., Any]:
         type_ = core.typeof(x)
         if type_.size == 0:  # the extremum over nothing is a constant
             return full(kept(type_.shape, axes), type_.dtype, 0)
-        extremum = expand(core_op(name)(x, axes=axes), type_.shape, axes)
+        extremum = expand(PRIMITIVES[name](x, axes=axes), type_.shape, axes)
         here = elementwise.convert_element_type(
             elementwise.eq(x, extremum), new_dtype=type_.dtype, weak_type=False
         )
@@ -222,12 +223,6 @@ def _extremum_jvp(name: str) -> Callable[..., Any]:
         return elementwise.div(total, reduce_sum(here, axes=axes))
 
     return jvp
-
-
-def core_op(name: str) -> Op:
-    from braze.ops.table import PRIMITIVES
-
-    return PRIMITIVES[name]
 
 
 reduce_sum = reduction("reduce_sum", elementwise.add, NUMBERS, np.add, lambda d: 0, LINEAR, error=Bound(1),

@@ -8,7 +8,7 @@ facet is a function or `Absent("the reason")`, never missing. See `docs/add-an-o
 | `infer`     | `(*types, **attrs) -> type`, a list for ops with several results; raises with the spec's constraint number |
 | `numpy`     | `(*arrays, **attrs) -> array`, a list for several results; with regions also `regions`, `apply` |
 | `error`     | `EXACT`, `Ulp(f32, f64)`, `Bound(c)` for sums or `Factors(c)` for products |
-| `effects`   | `NONE`, `READ`, `ORDERED` or `UNORDERED` |
+| `effects`   | `NONE`, `READ`, `ORDERED` or `UNORDERED`; or `attrs -> one of them` |
 | `jvp`       | a tuple with one rule per operand, `(t, *primals, **attrs) -> tangent`, summed over the operands that have a tangent (`ZERO`: none flows through this operand); or one function `(*tangents, *primals, **attrs)` with tangents instantiated; or `LINEAR` (the op itself on the tangents), `ZERO` (the derivative is zero almost everywhere) |
 | `transpose` | `(ct, *operands, **attrs) -> cotangents`: an operand is `Undefined(type)` where it is linear; None for the others |
 | `batch`     | `(size, args, axes, **attrs) -> (values, axes)`; `ELEMENTWISE` for n-ary elementwise ops |
@@ -250,7 +250,7 @@ class Op:
     kernel: Structure
     cost: Callable[..., Cost]
     samples: Callable[[], Iterable[Sample]]
-    effects: Effect = Effect.NONE
+    effects: Effect | Callable[[Mapping[str, Any]], Effect] = Effect.NONE
     partial: Any = DEFAULT
     lower: Any = DEFAULT
     commutative: bool = False
@@ -274,6 +274,10 @@ class Op:
     def title(self) -> str:
         """The name in messages: the primitive's, else the HLO op's."""
         return self.name or self.hlo or "?"
+
+    def effect(self, attrs: Mapping[str, Any]) -> Effect:
+        """What one application does besides giving results; regions and jaxprs in it not counted."""
+        return self.effects if isinstance(self.effects, Effect) else self.effects(attrs)
 
     @property
     def lane_code(self) -> Lane:

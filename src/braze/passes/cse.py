@@ -1,7 +1,8 @@
 """Common subexpressions: of instructions that are equal in op, operands, attributes and regions, the first stays.
 
 Instructions inside loops and branches may be replaced by equal ones of the regions around them, which they
-see. Bodies of reducers stay closed, since kernels are made of them, and `braze.fusion` is closed anyway.
+see. Operands of commutative ops are a set: x + y is y + x, but for the payload of a NaN, and any NaN equals any
+NaN. Bodies of reducers stay closed, since kernels are made of them, and `braze.fusion` is closed anyway.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ class _Walk(Walk):
 
 def _key(instruction: Instruction, numbers: dict[Value, int]) -> Any:
     """What makes an instruction equal to another; `numbers` names the values of the regions it stands in."""
-    operands = tuple([numbers.get(v, v) for v in instruction.operands]) if numbers else instruction.operands
+    operands: Any = instruction.operands
+    if numbers:
+        operands = tuple([numbers.get(v, v) for v in operands])
+    if instruction.op.commutative:
+        operands = frozenset(operands)
     if not instruction.regions:
         return instruction.op, operands, frozen(instruction.attrs)
     regions = tuple(_region_key(r, dict(numbers)) for r in instruction.regions)

@@ -42,7 +42,7 @@ def _find(region: Region, used: set[Value], dead: set[Instruction], log: Log) ->
 
 def _must_run(instruction: Instruction) -> bool:
     """Effects are for others to see, all but reading; a call may have any."""
-    return instruction.has_effects and instruction.op.effects is not Effect.READ
+    return instruction.has_effects and instruction.op.effect(instruction.attrs) is not Effect.READ
 
 
 class _Sweep(Walk):

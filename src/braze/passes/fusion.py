@@ -581,8 +581,8 @@ class _Plan:
             self.log.count("fusion")
         self.log.decisions.append(
             Decision(
-                producer=f"{producer.op.hlo}.{p}",
-                consumer=f"{consumer.op.hlo}.{home.last}",
+                producer=producer.op.title,
+                consumer=consumer.op.title,
                 fused=fused,
                 bytes_saved=saved if fused else 0,
                 source=producer.source,

@@ -17,7 +17,7 @@ class Decision(Record):
     """One candidate edge.
 
     Attributes:
-        producer, consumer: the instructions, as `name.position`.
+        producer, consumer: the operations; `source` tells several of a name apart.
         fused: whether the producer is computed in the consumer's kernel.
         bytes_saved: memory traffic that fusing saves.
         source: the producer's line in the user's program.

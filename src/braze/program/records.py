@@ -43,6 +43,7 @@ class KernelRecord(Record):
     bytes_read: int
     bytes_written: int
     flops: int
+    transcendentals: int
 
 
 def memory_analysis(program: Program) -> MemoryAnalysis:
@@ -71,7 +72,9 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 def kernel_records(program: Program) -> tuple[KernelRecord, ...]:
     """A record per launch."""
     return tuple(
-        KernelRecord(k.name, k.strategy, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops)
+        KernelRecord(
+            k.name, k.strategy, k.ops, k.grid, k.bytes_read, k.bytes_written, k.flops, k.transcendentals
+        )
         for k in (step.kernel for step in walk(program.steps) if isinstance(step, Launch))
     )
 

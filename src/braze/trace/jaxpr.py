@@ -88,7 +88,8 @@ _NO_EFFECTS: frozenset[Effect] = frozenset()
 
 def equation_effects(op: Op, attrs: Mapping[str, Any]) -> frozenset[Effect]:
     """The effects of one application of `op`."""
-    effects = _NO_EFFECTS if op.effects is Effect.NONE else frozenset((op.effects,))
+    own = op.effect(attrs)
+    effects = _NO_EFFECTS if own is Effect.NONE else frozenset((own,))
     for inner in regions(op, attrs):
         effects |= inner.jaxpr.effects
     return effects
