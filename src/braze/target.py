@@ -1,7 +1,7 @@
-"""Target: what code is made for, as plain data: name, CPU, features, vector width, caches, cores.
+"""Target: what code is made for, as plain data: name, CPU, features, vector width, caches.
 
 The cost model, the kernel builder and the printers read it; nothing here touches LLVM. `host()` is filled
-by `targets/` from LLVM's knowledge of this machine, since only it and `runtime/` import llvmlite.
+by `targets/` from LLVM's knowledge of this machine, where LLVM's library is opened.
 """
 
 from __future__ import annotations

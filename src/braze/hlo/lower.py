@@ -8,8 +8,8 @@ types end.
 Captured arrays of up to 64 elements become constants. Larger ones become parameters behind the visible
 ones of `main`, and of every private function that needs them; `LoweredModule.hidden` has their values.
 
-Invariant: the walk over equations does not recurse; only regions and functions nest. At most 30 µs per
-equation (measured in benchmarks).
+Invariant: the walk over equations does not recurse; only regions and functions nest, and time is
+linear in the number of equations.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Numerics(Enum):
 
     EXACT = "exact"
     REASSOCIATES = "reassociates"
-    CONTRACTS = "contracts"
 
 
 class Wildcard:

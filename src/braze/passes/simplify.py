@@ -381,7 +381,7 @@ def simplify(
 
     Args:
         skip: names of rules to leave out.
-        fast_math: also apply rules that reassociate or contract.
+        fast_math: also apply rules that reassociate.
         log: counts the rewrites, and stops them when its fuel is used up.
     """
     index = _index(tuple(skip), fast_math)
