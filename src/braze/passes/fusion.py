@@ -581,8 +581,8 @@ class _Plan:
             self.log.count("fusion")
         self.log.decisions.append(
             Decision(
-                producer=producer.op.title,
-                consumer=consumer.op.title,
+                producer=producer.op.hlo or producer.op.title,
+                consumer=consumer.op.hlo or consumer.op.title,
                 fused=fused,
                 bytes_saved=saved if fused else 0,
                 source=producer.source,
