@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from benchmarks.matrix_strip import Tile, matrix_strip
 
 from braze.dtypes import F32
 from braze.kernel.builder import Builder
 from braze.kernel.ir import Kernel
-from braze.kernel.micro import Tile, matrix_strip
 from braze.runtime.engine import compile_object, load
 from braze.targets.host import host
 from braze.targets.llvm import kernel_module, symbol

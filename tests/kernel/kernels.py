@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.matrix_strip import Tile, matrix_strip
 
 from braze.dtypes import BOOL, F32, I32, I64
 from braze.kernel.builder import Builder
 from braze.kernel.ir import Kernel
-from braze.kernel.micro import Tile, matrix_strip
 
 Buffers = list[np.ndarray]
 

@@ -42,13 +42,21 @@ def test_misses_say_what_changed(capsys: pytest.CaptureFixture[str]) -> None:
     f = make("f")
     with bz.config(debug=1):
         f(bnp.ones(3))
-        assert "f is traced: nothing was there yet" in capsys.readouterr().err
+        assert "f is traced: its first call" in capsys.readouterr().err
         f(bnp.ones(3))
         assert "traced" not in capsys.readouterr().err
         f(bnp.ones(4))
         assert "f is traced: x was f32[3] and is f32[4]" in capsys.readouterr().err
         f(bnp.ones(4), 2.0)
         assert "scale is new: f32[] weak" in capsys.readouterr().err
+
+
+def test_functions_of_braze_are_not_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    f = bz.jit(lambda x: bnp.where(x > 0, x, 1.5 * x))
+    with bz.config(debug=1):
+        f(bnp.ones(37))
+    told = [line for line in capsys.readouterr().err.splitlines() if "is traced" in line]
+    assert told == ["<lambda> is traced: its first call"]
 
 
 def test_only_names_functions(capsys: pytest.CaptureFixture[str]) -> None:

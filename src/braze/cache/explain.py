@@ -13,11 +13,11 @@ def explain_miss(asked: Parts, present: Iterable[Parts]) -> str:
     >>> explain_miss((("x", "f32[3]"), ("y", "f32[3]")), [(("x", "f32[3]"), ("y", "f32[4]"))])
     'y was f32[4] and is f32[3]'
     >>> explain_miss((("x", "f32[3]"),), [])
-    'nothing was there yet'
+    'its first call'
     """
     nearest = min(present, key=lambda parts: len(_changes(asked, parts)), default=None)
     if nearest is None:
-        return "nothing was there yet"
+        return "its first call"
     return "; ".join(_changes(asked, nearest)) or "the same entry was there and has been dropped"
 
 

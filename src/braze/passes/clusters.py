@@ -41,7 +41,9 @@ MOST_OPERATIONS = 600
 TRANSCENDENTAL_OPERATIONS = 30
 """Vector operations of a sine or an exponential."""
 EXPENSIVE = 8
-"""Vector operations from which on computing a value again costs more than keeping it."""
+"""Vector operations from which on computing a value again costs more than keeping it in memory between kernels.
+
+Inside a kernel, where keeping is cheaper still, `kernel.build.nest.EXPENSIVE_FLOPS` decides."""
 MOST_NESTING = 12
 """Index maps and reductions in a chain of one kernel; building a kernel nests where they do."""
 SHORT_AXIS = 64
@@ -53,6 +55,11 @@ SMALL_BYTES = 256 << 10
 @dataclass(slots=True, eq=False)
 class Cluster:
     """Instructions that become one kernel.
+
+    In softmax(x) of f32[6,70] along axis 1, with m = max(x), e = exp(x - m), s = sum(e) and y = e / s, the domain is
+    (6, 70) and has the axes 0 and 1. Both reductions keep axis 0, so `rows` is {0}; m and s have the axes (0,). Only the
+    last pass needs s, so its `sweeps` are {-1}; e is needed by that one and by the pass of the sum: {-1, 0}, and so is m.
+    Behind the sum, e has a `nesting` of 1. Every `factor` is 1: no element is computed twice in one pass.
 
     Attributes:
         number: in order of creation.

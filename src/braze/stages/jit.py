@@ -114,7 +114,8 @@ class Wrapped:
             if found is not None:
                 self._traces.move_to_end(key)
                 return found
-        if knobs.get("debug"):
+        # A function of braze that runs as one, such as `where`, is no program of the user's.
+        if knobs.get("debug") and not self.options.sourceless:
             parts = self._parts(signature)
             report.tell_miss(self.name, parts, self._told)
             self._told.append(parts)

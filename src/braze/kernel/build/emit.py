@@ -130,6 +130,8 @@ class Emitter(Builder):
         return self._depths.get(operand, self.depth) if isinstance(operand, Value) else 0
 
     def _place(self, operands: Sequence[Operand | None]) -> int:
+        # As far out as its operands allow. A loop of the schedule is transparent: statements may leave it. Any other
+        # block (a branch, a loop that an op writes) is a floor: nothing rises above it, since it may not run at all.
         place = self._floor
         for operand in operands:
             if type(operand) is Value:
@@ -622,7 +624,3 @@ def _product(sizes: Sequence[int]) -> int:
 def splat(b: Builder, operand: Operand) -> Operand:
     """The operand as a varying value."""
     return operand if operand.varying else b.compute("splat", operand, dtype=operand.dtype)
-
-
-def is_float(dtype: DType) -> bool:
-    return dtype.kind == "f" or dtype.name == "bfloat16"

@@ -18,7 +18,10 @@ from braze.target import Target
 GATHER_COST = 8.0
 """One gathered lane against one lane of a vector load, in the L1 cache (Skylake-X)."""
 EXPENSIVE_FLOPS = 24
-"""From here on a value that two sweeps need is kept in scratch instead of computed again."""
+"""From here on a value that two sweeps need is kept in scratch instead of computed again.
+
+Flops of one element, as costs count them; `passes.clusters.EXPENSIVE` is in vector operations that code becomes.
+"""
 
 Lane = Literal["inner", "outer", "none"]
 

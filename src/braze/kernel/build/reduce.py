@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType, is_float
 from braze.kernel.build.affine import Affine, Index
-from braze.kernel.build.emit import Emitter, Sweep, is_float, splat
+from braze.kernel.build.emit import Emitter, Sweep, splat
 from braze.kernel.build.graph import Node, Reduction
 from braze.kernel.build.nest import flops_per_element
 from braze.kernel.build.reducer import bool_opcode, identity, reducer_opcode

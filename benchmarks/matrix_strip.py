@@ -1,6 +1,6 @@
 """Matrix micro-kernels: a strip of a product from packed panels, all accumulators in registers.
 
-For `program/` and `kernel/build`, which pack the panels and loop over strips. A holds `rows` rows of the
+What `benchmarks.micro` measures and tests of the kernel IR run. A holds `rows` rows of the
 left factor as a panel [depth][rows]; B holds panels [depth][lanes] of the right factor, one per block of the
 grid. Block j writes the tile of `rows` by `lanes` results at column j * lanes. A varying value is as wide as
 a tile, so 32 lanes of f32 are two 512-bit registers, and 8 rows take 16 of the 32 there are: enough
