@@ -23,8 +23,8 @@ is the same in every lane. Varying values live inside one region; what crosses r
 | `Call` | an external symbol that needs no Python |
 | `Region` | code that every lane runs |
 
-Element types are those of the dtype table without complex: `build` expands complex into two reals. A bool
-is one byte in memory (0 or 1) and one bit as a value. Indices are i64 and count elements.
+Element types are those of the dtype table without complex. A bool is one byte in memory (0 or 1) and one bit as a
+value. Indices are i64 and count elements.
 
 Invariants:
 - Single assignment; a value is defined before use, and varying values only inside their region.

@@ -15,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -571,7 +572,7 @@ class Emitter(Builder):
         while i < len(new) or j < len(old):
             first, second = i, j
             i, j = min(i + 1, len(new)), min(j + 1, len(old))
-            while (x := _product(new[first:i])) != (y := _product(old[second:j])):
+            while (x := math.prod(new[first:i])) != (y := math.prod(old[second:j])):
                 if x < y:
                     i += 1
                 else:
@@ -612,13 +613,6 @@ class Emitter(Builder):
 
 def _outer(index: Index, position: int) -> tuple[Any, ...]:
     return tuple(i.key for d, i in enumerate(index) if d != position)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total
 
 
 def splat(b: Builder, operand: Operand) -> Operand:
