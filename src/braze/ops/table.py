@@ -263,6 +263,9 @@ class Op:
     jax_attrs: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=dict)
 
     def __post_init__(self) -> None:
+        assert not (
+            self.multiple_results and isinstance(self.kernel, IndexMap | Axes | Regroup | Immediate)
+        ), f"{self.title}: an op of structure {type(self.kernel).__name__} has one result"
         if self.name is not None:
             assert self.name not in PRIMITIVES, f"primitive {self.name} is declared twice"
             PRIMITIVES[self.name] = self

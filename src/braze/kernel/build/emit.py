@@ -535,8 +535,7 @@ class Emitter(Builder):
         value: Operand
         match node.kind:
             case "elementwise":
-                assert node.op is not None, "elementwise nodes have an op"
-                value = self.lift(node.op.lane_code(self, *values, **node.attrs), node.dtype)
+                value = self._lane(node, index, values)
             case "move":
                 value = values[0]
             case "parameter":
@@ -553,6 +552,20 @@ class Emitter(Builder):
         if self.scratch_rows:
             self._keep(node, index, value)
         return value
+
+    def _lane(self, node: Node, index: Index, values: Sequence[Operand]) -> Operand:
+        """The value of a node of lane code; other results of its op become known with it."""
+        assert node.op is not None, "elementwise nodes have an op"
+        found = node.op.lane_code(self, *values, **node.attrs)
+        if not node.op.multiple_results:
+            return self.lift(found, node.dtype)  # type: ignore[no-any-return]
+        lifted: list[Operand] = [self.lift(x, s.dtype) for s, x in zip(node.siblings, found, strict=True)]
+        for sibling, value in zip(node.siblings, lifted, strict=True):
+            if sibling is not node:
+                self.remember(sibling, index, value)
+                if self.scratch_rows:
+                    self._keep(sibling, index, value)
+        return lifted[node.index]
 
     def _mapped(self, node: Node, index: Index) -> Operand:
         full = [ZERO] * node.type.ndim

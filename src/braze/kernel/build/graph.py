@@ -40,7 +40,7 @@ class Node:
         shape, classes: sizes and classes of the collapsed axes.
         picks: for `move`: per collapsed axis of the operand, the axis of the result it follows.
         reduction: for `reduce` and `dot`: what the results of one instruction have in common.
-        index: which result of its instruction it is.
+        index, siblings: which result of its instruction it is, and the nodes of all of them.
         dims: per collapsed axis, the first of the parts it stands for; where an op computes indices, parts are
             the original axes.
         level: the most reductions that lie on a way to it.
@@ -48,7 +48,7 @@ class Node:
 
     __slots__ = (
         "_cost", "attrs", "classes", "dims", "index", "kind", "level", "number", "op", "operands", "picks", "reduction", "shape",
-        "source", "type", "value",
+        "siblings", "source", "type", "value",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Node:
         self.dims: tuple[int, ...] = ()
         self.picks: tuple[int, ...] = ()
         self.index = 0
+        self.siblings: tuple[Node, ...] = (self,)
         self.level = 0
         self.reduction: Reduction | None = None
         self.value: Any = None
@@ -174,13 +175,15 @@ class Graph:
             self._apart(instruction, operands)
             return
         kind = _kind(instruction, self.cuts)
-        node = self._add(kind, instruction.result, op, attrs)
-        node.operands = operands
+        nodes = tuple([self._add(kind, result, op, attrs) for result in instruction.results])
+        for i, node in enumerate(nodes):
+            node.index, node.operands, node.siblings = i, operands, nodes
+        node = nodes[0]
         match kind:
             case "constant":
                 node.value = np.asarray(attrs["value"]).reshape(-1)[0]
             case "elementwise":
-                for x in operands:
+                for x in (*operands, *nodes[1:]):
                     for i in range(len(self._sizes[x.number])):
                         self._tie(node, i, x, i)
             case "move":

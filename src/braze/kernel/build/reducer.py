@@ -33,8 +33,10 @@ def inline(b: Builder, region: Region, arguments: Sequence[Operand]) -> list[Ope
         if is_move(instruction):
             values[instruction.result] = operands[0]
         else:
-            value = instruction.op.lane_code(b, *operands, **attrs)
-            values[instruction.result] = b.lift(value, instruction.result.type.dtype)
+            found = instruction.op.lane_code(b, *operands, **attrs)
+            lanes = found if instruction.op.multiple_results else [found]
+            for result, lane in zip(instruction.results, lanes, strict=True):
+                values[result] = b.lift(lane, result.type.dtype)
     return [values[v] for v in region.results]
 
 
@@ -43,7 +45,7 @@ def reducer_opcode(region: Region | None) -> str | None:
     if region is None or len(region.instructions) != 1 or len(region.results) != 1:
         return None
     (instruction,) = region.instructions
-    if set(instruction.operands) != set(region.parameters) or region.results[0] is not instruction.result:
+    if set(instruction.operands) != set(region.parameters) or region.results[0] is not instruction.results[0]:
         return None
     return _OPCODES.get(instruction.op.hlo or "")
 
