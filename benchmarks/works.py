@@ -81,6 +81,14 @@ def reduced(name: str, axis: int) -> Callable[[Any, Any], Callable[..., Any]]:
     return lambda xp, lax: lambda x: getattr(xp, name)(x, axis)
 
 
+def normal_numbers(xp: Any, lax: Any) -> Callable[..., Any]:
+    if lax.__name__.startswith("braze"):
+        from braze import random
+    else:
+        from jax import random  # type: ignore[no-redef]
+    return lambda key: random.normal(key, (1_000_000,))
+
+
 def loop(xp: Any, lax: Any) -> Callable[..., Any]:
     return lambda s: lax.fori_loop(0, 10_000, lambda i, s: s * 0.999 + xp.sin(s), s)
 
@@ -132,6 +140,7 @@ WORKS: tuple[Work, ...] = (
       for axis in (0, 1)),
     Work("sort, 1M f32", (3, 3), lambda xp, lax: lambda x: xp.sort(x), normal((1 << 20,)), ("jax", "numpy")),
     Work("argsort over axis 1, 1024x1024", (3, 3), reduced("argsort", 1), normal((1024, 1024)), ("jax", "numpy")),
+    Work("normal, 1M", (2, 2), normal_numbers, lambda: [np.array([0, 7], np.uint32)], ("jax",)),
     Work("x + 1, 64 MB", (3, 3), lambda xp, lax: lambda x: x + 1, normal((16 << 20,)), ALL),
     Work("fori_loop, 10,000 steps on 16 elements", (20, 20), loop, normal((16,)), ("jax",)),
     Work("grad through scan, 1,000 steps of 60 scalars", (10, 10), scan_loss, scalars, ("jax",)),

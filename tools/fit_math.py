@@ -12,9 +12,11 @@ L-infinity approximations", 2007, in its simplest form.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from mpmath import mp, mpf
@@ -31,6 +33,8 @@ class Fit:
     Attributes:
         f: what the polynomial stands for (the tail of a series, not the whole function).
         weight: turns an absolute error of p into a relative error of the function.
+        refits: whether coefficients are rounded one by one; on an interval far wider than 1, where the low ones
+            settle little, all at once does better.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Fit:
     low: mpf
     high: mpf
     bits: float
+    refits: bool = True
 
 
 def _series(f: Function, limit: mpf) -> Function:
@@ -68,6 +73,37 @@ _cos_tail = _series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mpf(1) / 
 _tanh_tail = _series(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mpf(1) / 3)
 
 
+@functools.cache
+def _erf_inv_ratio(w: mpf) -> mpf:
+    """erf⁻¹(x)/x for w = -log(1 - x²), by Newton's method from the inverse of the normal distribution."""
+    if w < mpf("1e-15"):
+        return mp.sqrt(mp.pi) / 2
+    x = mp.sqrt(-mp.expm1(-w))
+    beyond = mp.exp(-w) / (1 + x)  # 1 - x
+    y = mpf(-NormalDist().inv_cdf(float(beyond / 2))) / mp.sqrt(2)
+    for _ in range(3):
+        y += (mp.erfc(y) - beyond) * mp.sqrt(mp.pi) / 2 * mp.exp(y**2)
+    return y / x
+
+
+def _erf_inv_part(name: str, dtype: str, low: str, high: str, bits: float) -> Fit:
+    """A part of erf⁻¹: near zero by w less its middle, elsewhere by √w less its middle."""
+    first, last = mpf(low), mpf(high)
+    if first == 0:
+        middle, start, stop = last / 2, -last / 2, last / 2
+
+        def f(t: mpf) -> mpf:
+            return _erf_inv_ratio(t + middle)
+    else:
+        middle = mp.nint(8 * (mp.sqrt(first) + mp.sqrt(last)) / 2) / 8
+        start, stop = mp.sqrt(first) - middle, mp.sqrt(last) - middle
+
+        def f(t: mpf) -> mpf:
+            return _erf_inv_ratio((t + middle) ** 2)
+
+    return Fit(name, dtype, f, lambda t: 1 / f(t), start, stop, bits, refits=False)
+
+
 def _log_weight(f: mpf) -> mpf:
     return f**2 if abs(f) < mpf("1e-15") else abs(f**3 / mp.log(1 + f))
 
@@ -85,6 +121,11 @@ def _fits() -> list[Fit]:
         Fit("log", "f64", _atanh_tail, lambda z: z / 2, mpf(0), ((ROOT - 1) / (ROOT + 1)) ** 2, -57.0),
         Fit("tanh", "f32", _tanh_tail, lambda z: z, mpf(0), mpf(1), -26.5),
         Fit("tanh", "f64", _tanh_tail, lambda z: z, mpf(0), mpf("0.625") ** 2, -56.5),
+        _erf_inv_part("erf_inv_near", "f32", "0", "5", -24.2),
+        _erf_inv_part("erf_inv_far", "f32", "5", "17.5", -24.8),
+        _erf_inv_part("erf_inv_near", "f64", "0", "6.25", -54.2),
+        _erf_inv_part("erf_inv_far", "f64", "6.25", "16", -53.0),
+        _erf_inv_part("erf_inv_end", "f64", "16", "37", -52.4),
     ]
     return rows
 
@@ -178,9 +219,10 @@ def fit(row: Fit) -> tuple[list[mpf], float]:
     """Coefficients in the dtype, low degree first, and log2 of the worst weighted error."""
     for degree in range(2, 24):
         remez = Remez(row, degree)
-        if mp.log(remez.error(remez.solve([])), 2) > row.bits:
+        real = remez.solve([])
+        if mp.log(remez.error(real), 2) > row.bits:
             continue
-        fixed: list[mpf] = []
+        fixed: list[mpf] = [] if row.refits else [_rounded(c, row.dtype) for c in real]
         while len(fixed) <= degree:
             fixed.append(_rounded(remez.solve(fixed)[len(fixed)], row.dtype))
         error = float(mp.log(remez.error(fixed), 2))

@@ -34,6 +34,7 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     **{f"{n} scalar": (lambda l, x, n=n: (getattr(l, n)(x, 2.0), getattr(l, n)(2.0, x)), (P,)) for n in BINARY},
     **{f"reduce_{n}": (lambda l, x, n=n: getattr(l, f"reduce_{n}")(x, (0,)), (X,)) for n in ("sum", "prod", "max", "min")},
     **{f"reduce_{n}": (lambda l, x, n=n: getattr(l, f"reduce_{n}")(x, (1,)), (B,)) for n in ("and", "or")},
+    "erf_inv": (lambda l, x: l.erf_inv(x / 4), (X,)),
     "bitwise_not": (lambda l, x: l.bitwise_not(x), (N,)),
     "integer_pow": (lambda l, x: (l.integer_pow(x, 3), l.integer_pow(x, -2), l.integer_pow(x, 0)), (P,)),
     "clamp": (lambda l, x: (l.clamp(-0.5, x, 0.5), l.clamp(x, x * 2, x + 1)), (X,)),

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 from braze.dtypes import F32, I32
-from braze.ops import cumulative, dot, elementwise, reduce, shape, sorting, windows
+from braze.ops import cumulative, dot, elementwise, reduce, shape, sorting, transcendental, windows
 from braze.trace.staging import stage
 from braze.types import TensorType
 
@@ -54,6 +54,7 @@ CASES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
      lambda x: lax.dynamic_slice(x, (np.int32(1), np.int32(2)), (2, 2))),
     (lambda x: reduce.reduce_sum(x, axes=(0,)), lambda x: jnp.sum(x, 0)),
     (lambda x: reduce.argmax(x, axes=(0,), index_dtype=I32), lambda x: lax.argmax(x, 0, np.int32)),
+    (lambda x: transcendental.erf_inv(x), lambda x: lax.erf_inv(x)),
     (lambda x: cumulative.cumsum(x, axis=1, reverse=True), lambda x: lax.cumsum(x, 1, reverse=True)),
     (lambda x: cumulative.cumlogsumexp(x, axis=0, reverse=False), lambda x: lax.cumlogsumexp(x, 0)),
     (lambda x: sorting.sort(x, x, dimension=1, is_stable=True, num_keys=2)[1], lambda x: lax.sort((x, x), 1, num_keys=2)[1]),

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scipy import special
 
 import braze as bz
 import braze.random as br
@@ -80,6 +81,36 @@ def test_bits_and_numbers_are_jaxs(shape: tuple[int, ...]) -> None:
     for name in ("exponential", "gumbel"):
         found, wanted = (np.asarray(getattr(m, name)(k, shape)) for m, k in ((br, KEY), (jr, THEIRS)))
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=1e-5)
+
+
+def test_normal_numbers_are_near_the_quantiles_of_jaxs_uniform_ones() -> None:
+    found = np.asarray(br.normal(KEY, (200_000,)))
+    theirs = np.asarray(jr.normal(THEIRS, (200_000,)))
+    u = np.asarray(
+        jr.uniform(THEIRS, (200_000,), minval=np.nextafter(np.float32(-1), np.float32(0)), maxval=1.0)
+    )
+    exact = np.sqrt(2) * special.erfinv(u.astype(np.float64))
+    ulps = np.abs(found - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert ulps.max() <= 4
+    np.testing.assert_allclose(found, theirs, rtol=2e-5, atol=0)
+    with jax.enable_x64(True):
+        wanted = np.asarray(jr.normal(jr.PRNGKey(42), (1000,), "float64"))
+    np.testing.assert_allclose(np.asarray(br.normal(KEY, (1000,), "float64")), wanted, rtol=1e-13, atol=1e-15)
+
+
+def test_distributions_made_of_these() -> None:
+    scale = np.array([0.5, 2.0], np.float32)
+    for name, args in (
+        ("lognormal", (0.3, (50,))),
+        ("lognormal", (scale,)),
+        ("rayleigh", (2.0, (50,))),
+        ("rayleigh", (scale,)),
+    ):
+        found, wanted = (np.asarray(getattr(m, name)(k, *args)) for m, k in ((br, KEY), (jr, THEIRS)))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    exe = bz.jit(lambda k: br.normal(k, (100_000,))).lower(KEY).compile()
+    assert len(exe.kernels) == 1
 
 
 def test_ranges_may_be_arrays() -> None:

@@ -240,8 +240,12 @@ def _elementwise(p: Printer, i: Instruction, left: str) -> None:
         p.generic(i, left)
         return
     types = {v.type for v in (*i.operands, *i.results)}
-    shown = literals.type_text(i.result.type) if len(types) == 1 else _signature(i)
-    p.line(f"{left}{syntax.full_name(i.op)} {p.names(i.operands)} : {shown}")
+    name = syntax.full_name(i.op)
+    if name.startswith("chlo."):
+        shown = f"{_types([v.type for v in i.operands])} -> {literals.type_text(i.result.type)}"
+    else:
+        shown = literals.type_text(i.result.type) if len(types) == 1 else _signature(i)
+    p.line(f"{left}{name} {p.names(i.operands)} : {shown}")
 
 
 def _same_or_signature(i: Instruction) -> str:

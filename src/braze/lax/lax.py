@@ -114,6 +114,7 @@ def _named(function: Named, op: Op, doc: str) -> Named:
 
 abs = _unary(elementwise.abs)
 ceil = _unary(elementwise.ceil)
+erf_inv = _unary(transcendental.erf_inv)
 cos = _unary(transcendental.cos)
 exp = _unary(transcendental.exp)
 floor = _unary(elementwise.floor)

@@ -184,7 +184,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: Any = None) -> Array:
         dtype: an unsigned integer; u32, or u64 where 64 bits are the default.
 
     >>> bits(PRNGKey(0), (2,))
-    Array([4070199207, 2202503600], dtype=uint32)
+    Array([4070199207, 4202968722], dtype=uint32)
     """
     check_key("bits", key)
     wide = U64 if dtypes.default_int() == dtypes.I64 else U32

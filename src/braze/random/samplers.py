@@ -67,7 +67,7 @@ def uniform(
 
     >>> from braze.random import PRNGKey
     >>> uniform(PRNGKey(0), (2,))
-    Array([0.947667  , 0.51281416], dtype=float32)
+    Array([0.947667 , 0.9785799], dtype=float32)
     """
     check_key("uniform", key)
     sizes, wanted = as_shape("uniform", shape), _float_dtype("uniform", dtype)
@@ -114,7 +114,7 @@ def randint(key: ArrayLike, shape: Shape, minval: ArrayLike, maxval: ArrayLike, 
 
     >>> from braze.random import PRNGKey
     >>> randint(PRNGKey(0), (3,), 0, 10)
-    Array([9, 4, 6], dtype=int32)
+    Array([9, 0, 2], dtype=int32)
     """
     check_key("randint", key)
     check_arrays("randint", minval, maxval)
@@ -372,6 +372,34 @@ def gumbel(key: ArrayLike, shape: Shape = (), dtype: Any = None, mode: str | Non
     wanted = _float_dtype("gumbel", dtype)
     u = uniform(key, shape, wanted, _tiny(wanted), 1.0)
     return lax.neg(lax.log(lax.neg(lax.log(u))))
+
+
+def normal(key: ArrayLike, shape: Shape = (), dtype: Any = None) -> Array:
+    """Normally distributed floats of mean 0 and standard deviation 1: √2·erf⁻¹ of uniform numbers in (-1, 1).
+
+    >>> from braze.random import PRNGKey
+    >>> normal(PRNGKey(0), (2,))
+    Array([1.6226422, 2.0252647], dtype=float32)
+    """
+    wanted = _float_dtype("normal", dtype)
+    u = uniform(key, shape, wanted, float(np.nextafter(wanted.type(-1), wanted.type(0))), 1.0)
+    return elementwise.multiply(wanted.type(math.sqrt(2)), lax.erf_inv(u))
+
+
+def lognormal(key: ArrayLike, sigma: ArrayLike = 1.0, shape: Shape | None = None, dtype: Any = None) -> Array:
+    """The exponential of `sigma` times normally distributed floats."""
+    wanted = _float_dtype("lognormal", dtype)
+    sizes = _shape_of("lognormal", shape, sigma)
+    return lax.exp(elementwise.multiply(normal(key, sizes, wanted), lax.as_dtype(sigma, wanted)))
+
+
+def rayleigh(key: ArrayLike, scale: ArrayLike, shape: Shape | None = None, dtype: Any = None) -> Array:
+    """Floats of Rayleigh's distribution: lengths of vectors of two normal components."""
+    wanted = _float_dtype("rayleigh", dtype)
+    sizes = _shape_of("rayleigh", shape, scale)
+    u = uniform(key, sizes, wanted)
+    factor = lax.as_dtype(scale, wanted)
+    return elementwise.multiply(elementwise.sqrt(elementwise.multiply(lax.log(u), -2.0)), factor)
 
 
 def rademacher(key: ArrayLike, shape: Shape = (), dtype: Any = None) -> Array:
