@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 from braze.kernel.ir import Operand
 from braze.kernel.math.division import divide_by_uniform
-from braze.kernel.math.error import erf_inv
 from braze.kernel.math.exponential import exp
 from braze.kernel.math.formats import FORMATS
 from braze.kernel.math.hyperbolic import tanh
+from braze.kernel.math.inverse_error import erf_inv
 from braze.kernel.math.logarithm import log
 from braze.kernel.math.roots import rsqrt, sqrt
 from braze.kernel.math.trigonometric import HUGE, cos, sin
