@@ -77,3 +77,13 @@ def test_every_hlo_op_has_kernels_or_says_why() -> None:
     }
     assert all(op.kernel.name in FAMILIES for op in HLO_OPS.values() if isinstance(op.kernel, Family))
     assert all(isinstance(op.kernel, Absent) for op in PRIMITIVES.values() if op.hlo is None)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("start", [0, 3, 2**63, 2**64 - 1])
+def test_updates_at_unsigned_starts_end_at_the_end_of_the_axis(start: int, fused: bool) -> None:
+    op = HLO_OPS["dynamic_update_slice"]
+    arrays = [np.arange(5.0), np.full(2, 9.0), np.asarray(start, np.uint64)]
+    (found,) = run_kernels(op, arrays, {}, fused)
+    np.testing.assert_array_equal(found, op.numpy(*arrays))
+    assert found[min(start, 3)] == 9.0
