@@ -92,6 +92,27 @@ def test_operation(name: str) -> None:
     check(call, *args)
 
 
+def _gather(l: Any, x: Any, i: Any) -> Any:
+    return l.gather(x, i, l.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), mode=l.GatherScatterMode.CLIP)
+
+
+def _scatter(name: str) -> Any:
+    def call(l: Any, x: Any, i: Any, u: Any) -> Any:
+        return getattr(l, name)(x, i, u, l.ScatterDimensionNumbers((1,), (0,), (0,)), mode="drop")
+
+    return call
+
+
+ROWS = np.array([[1], [0], [9]], np.int32)
+UPDATES = np.arange(9, dtype=np.float32).reshape(3, 3) - 4
+CALLS["gather"] = (_gather, (X, ROWS))
+CALLS["index_take"] = (lambda l, x, i: l.index_take(x, [i[:2, 0]], [0]), (X, ROWS))
+CALLS |= {
+    name: (_scatter(name), (X, ROWS, UPDATES))
+    for name in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
+}
+
+
 class Recorder:
     """`braze.lax`, remembering which of its names were used."""
 

@@ -5,6 +5,16 @@ beyond scalars and axes of size 1. `braze.numpy` is the layer that promotes and 
 """
 
 from braze.lax.control_flow import cond, fori_loop, map, scan, switch, while_loop
+from braze.lax.indexing import (
+    gather,
+    index_take,
+    scatter,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
+)
 from braze.lax.lax import (
     abs,
     add,
@@ -87,8 +97,12 @@ from braze.lax.slicing import (
 )
 from braze.lax.sorting import sort, sort_key_val, top_k
 from braze.lax.windowed import associative_scan, cumlogsumexp, cummax, cummin, cumprod, cumsum, reduce_window
+from braze.ops.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 __all__ = [
+    "GatherDimensionNumbers",
+    "GatherScatterMode",
+    "ScatterDimensionNumbers",
     "abs",
     "add",
     "argmax",
@@ -130,9 +144,11 @@ __all__ = [
     "fori_loop",
     "full",
     "full_like",
+    "gather",
     "ge",
     "gt",
     "index_in_dim",
+    "index_take",
     "integer_pow",
     "iota",
     "is_finite",
@@ -160,6 +176,12 @@ __all__ = [
     "round",
     "rsqrt",
     "scan",
+    "scatter",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
+    "scatter_sub",
     "select",
     "select_n",
     "shift_left",

@@ -108,7 +108,7 @@ def _iter(self: Array) -> Iterator[Array]:
 def _setitem(self: Array, index: Any, value: Any) -> None:
     raise errors.ArgumentError(
         "assignment: arrays of braze are not changed in place.",
-        hint="build the new array, for instance with where, concatenate or lax.dynamic_update_slice.",
+        hint="x.at[index].set(values) gives a changed copy, which compiled programs write in place where they can.",
     )
 
 
@@ -159,6 +159,7 @@ _PROPERTIES: dict[str, Callable[[Array], Any]] = {
     "itemsize": lambda self: self.aval.dtype.itemsize,
     "weak_type": lambda self: self.aval.weak_type,
     "T": shape.transpose,
+    "at": indexing.IndexUpdates,
     "mT": shape.matrix_transpose,
 }
 
