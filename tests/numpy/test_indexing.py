@@ -120,9 +120,13 @@ def test_gradients_and_batches_are_those_of_jax(seed: int) -> None:
     mapped = bz.jit(bz.vmap(bz.grad(f(bnp)), in_axes=(0, None)))(batch, w)
     if name == "add" or _is_unique(index):
         for have, want in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=2e-5, atol=1e-5, err_msg=str(index))
+            np.testing.assert_allclose(
+                np.asarray(have), np.asarray(want), rtol=2e-5, atol=1e-5, err_msg=str(index)
+            )
         want = jax.vmap(jax.grad(f(jnp)), in_axes=(0, None))(batch, w)
-        np.testing.assert_allclose(np.asarray(mapped), np.asarray(want), rtol=2e-5, atol=1e-5, err_msg=str(index))
+        np.testing.assert_allclose(
+            np.asarray(mapped), np.asarray(want), rtol=2e-5, atol=1e-5, err_msg=str(index)
+        )
     np.testing.assert_allclose(np.asarray(mapped)[0], np.asarray(ours[0]), rtol=1e-6, err_msg=str(index))
 
 

@@ -100,7 +100,9 @@ def _scattering(op: Op, doc: str) -> Callable[..., Array]:
     return function
 
 
-scatter = _scattering(ops.scatter, "The operand with windows replaced; of several to one place the last wins.")
+scatter = _scattering(
+    ops.scatter, "The operand with windows replaced; of several to one place the last wins."
+)
 scatter_add = _scattering(ops.scatter_add, "The operand with updates added to windows of it.")
 scatter_mul = _scattering(ops.scatter_mul, "The operand with windows of it multiplied by updates.")
 scatter_min = _scattering(ops.scatter_min, "The operand with windows lowered to the updates.")

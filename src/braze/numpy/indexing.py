@@ -70,7 +70,7 @@ def getitem(x: Array, index: Any) -> Array:
 
 def _is_advanced(part: Any) -> bool:
     """Whether an index is an array with axes, or a truth value."""
-    if part is None or part is Ellipsis or isinstance(part, slice | int) and not isinstance(part, bool):
+    if part is None or part is Ellipsis or (isinstance(part, slice | int) and not isinstance(part, bool)):
         return False
     if isinstance(part, bool | np.bool_):
         return True
@@ -225,7 +225,8 @@ def _expanded(x: Array, parts: tuple[Any, ...]) -> tuple[Array, list[Any]]:
     ndim = typeof(x).ndim
     if used > ndim:
         raise errors.OutOfBoundsError(
-            f"index: {used} indices were given for an array of {ndim} axes.", values=f"shape {typeof(x).shape}"
+            f"index: {used} indices were given for an array of {ndim} axes.",
+            values=f"shape {typeof(x).shape}",
         )
     if sum(1 for p in known if p is Ellipsis) > 1:
         raise errors.ArgumentError("index: one Ellipsis (...) is allowed.")
@@ -358,9 +359,7 @@ def _indexer(x: Array, parts: tuple[Any, ...], wrap: bool = True) -> _Indexer:
     numbers = GatherDimensionNumbers(offsets, collapsed, tuple(sorted(starts)))
     result = tuple(block[k] if kind == "block" else counts[k] for kind, k in axes)
     reversed_ = [i for i, (kind, d) in enumerate(axes) if kind in ("window", "strided") and d in backwards]
-    return _Indexer(
-        x, _vectors(columns, batch_shape, wide), numbers, tuple(sizes), result, reversed_, added
-    )
+    return _Indexer(x, _vectors(columns, batch_shape, wide), numbers, tuple(sizes), result, reversed_, added)
 
 
 def take(
