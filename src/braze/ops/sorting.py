@@ -79,15 +79,48 @@ _LOGIC: dict[str, Callable[..., Any]] = {
 """What the operations of comparators say of arrays of scalars; `and` and its kind of bools."""
 
 
-def says(region: Any, arguments: Sequence[Array]) -> Array:
-    """What a comparator says of pairs."""
+def says(region: Any, arguments: Sequence[Array], result: Any = None) -> Array:
+    """What a comparator says of pairs; or another value of a region of such operations."""
     values: dict[Any, Any] = dict(zip(region.parameters, arguments, strict=True))
     for i in region.instructions:
         if i.op.hlo == "constant":
             values[i.results[0]] = np.asarray(i.attrs["value"]).reshape(-1)[0]
         else:
             values[i.results[0]] = _LOGIC[i.op.hlo](*[values[v] for v in i.operands], **i.attrs)
-    return np.asarray(values[region.results[0]])
+    return np.asarray(values[region.results[0] if result is None else result])
+
+
+def picks_either(region: Any) -> bool:
+    """Whether a reducer of pairs picks one of them whole, the same one whichever comes first.
+
+    Elements that no comparison tells apart (zeros of both signs, all NaN) count as the same.
+    """
+    count = len(region.parameters) // 2
+    firsts, seconds = region.parameters[:count], region.parameters[count:]
+    if not _only_compares(region, results=False) or not 1 <= count <= 2:
+        return False
+    choice: Any = None
+    for k, result in enumerate(region.results):
+        select = result.producer
+        if select is None or select.op.hlo != "select" or select.operands[1:] != (firsts[k], seconds[k]):
+            return False
+        if choice is not None and select.operands[0] is not choice:
+            return False
+        choice = select.operands[0]
+    types = region.parameter_types[:count]
+    if any(t.dtype in COMPLEX for t in types) or choice in region.parameters:
+        return False
+    values = [_samples(t.dtype) for t in types]
+    places = np.meshgrid(*[np.arange(len(v)) for v in values * 2], indexing="ij")
+    pairs = [v[p.reshape(-1)] for v, p in zip(values * 2, places)]
+    x, y = pairs[:count], pairs[count:]
+    first, second = (
+        np.broadcast_to(says(region, (*u, *v), choice), len(pairs[0])) for u, v in ((x, y), (y, x))
+    )
+    same = np.ones(len(pairs[0]), bool)
+    for u, v in zip(x, y):
+        same &= (u == v) | ((u != u) & (v != v))
+    return bool(((first != second) | same).all())
 
 
 def order_of(region: Any) -> tuple[Key, ...] | None:
@@ -144,8 +177,12 @@ def order_of(region: Any) -> tuple[Key, ...] | None:
     return order if agrees[comparable].all() else None
 
 
-def _only_compares(region: Any) -> bool:
-    """Whether a region compares parameters with each other and with zero, and combines what it finds."""
+def _only_compares(region: Any, results: bool = True) -> bool:
+    """Whether a region compares parameters with each other and with zero, and combines what it finds.
+
+    Args:
+        results: whether it must give one bool.
+    """
     for i in region.instructions:
         result = i.results[0].type.dtype
         if i.op.hlo == "constant":
@@ -154,7 +191,7 @@ def _only_compares(region: Any) -> bool:
                 return False
         elif i.op.hlo not in _LOGIC or (i.op.hlo in ("and", "or", "xor", "not") and result != BOOL):
             return False
-    return bool(region.result_types) and region.result_types[0] == TensorType((), BOOL)
+    return not results or (bool(region.result_types) and region.result_types[0] == TensorType((), BOOL))
 
 
 def _pairs(x: Array, y: Array) -> tuple[Array, Array]:

@@ -95,9 +95,12 @@ class Reduction:
         classes, sizes: the reduced (collapsed) axes.
         picks: per input, per collapsed axis: ("r", axis of the result) or ("k", number of the reduced axis).
         level: 1 + the most reductions that its inputs pass through.
+        picks_one: whether its region picks one of two elements, the same in either order; None until asked.
     """
 
-    __slots__ = ("classes", "inits", "inputs", "instruction", "level", "nodes", "picks", "region", "sizes")
+    __slots__ = (
+        "classes", "inits", "inputs", "instruction", "level", "nodes", "picks", "picks_one", "region", "sizes"
+    )  # fmt: skip
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
@@ -109,6 +112,7 @@ class Reduction:
         self.sizes: tuple[int, ...] = ()
         self.picks: tuple[tuple[tuple[str, int], ...], ...] = ()
         self.level = 1
+        self.picks_one: bool | None = None
 
     @property
     def is_dot(self) -> bool:

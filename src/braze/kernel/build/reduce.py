@@ -27,6 +27,7 @@ from braze.kernel.build.nest import flops_per_element
 from braze.kernel.build.reducer import bool_opcode, identity, reducer_opcode
 from braze.kernel.builder import constant
 from braze.kernel.ir import Operand
+from braze.ops.sorting import picks_either
 
 CHAIN = 32
 """Most float terms that are added one after another."""
@@ -83,7 +84,8 @@ class Monoid(Accumulator):
         self.opcode = opcode
         self.result = reduction.nodes[0].dtype
         self.dtype = accumulation_dtype(self.result) if opcode in ("add", "mul") else self.result
-        self.reassociates = is_float(self.result) and opcode == "add"
+        # Integers and bits give the same in any order; a product's error depends on the number of its factors only.
+        self.reassociates = opcode in ("add", "mul") or not is_float(self.result)
 
     def start(self, e: Emitter) -> list[Operand]:
         return [identity(self.opcode, self.dtype)]
@@ -238,16 +240,33 @@ class Watched(Accumulator):
 
 
 class General(Accumulator):
-    """Any reducer over any number of operands, its region written out at each step; lanes stay apart."""
+    """Any reducer over any number of operands, its region written out at each step.
 
-    crosses = False
+    Lanes stay apart, as a reducer need not commute; one that picks the better of two may be met in any order.
+    """
+
+    def __init__(self, reduction: Reduction) -> None:
+        super().__init__(reduction)
+        assert reduction.region is not None, "a dot has its own accumulator"
+        self.region = reduction.region
+        if reduction.picks_one is None:
+            reduction.picks_one = picks_either(reduction.region)
+        self.crosses = reduction.picks_one
 
     def start(self, e: Emitter) -> list[Operand]:
         return [e.at(x, ()) for x in self.reduction.inits]
 
     def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
-        assert self.reduction.region is not None, "a dot has its own accumulator"
-        return e.inline(self.reduction.region, [*running, *terms])
+        return e.inline(self.region, [*running, *terms])
+
+    def across(self, e: Emitter, running: Sequence[Operand]) -> list[Operand]:
+        reach = e.lanes // 2
+        values = list(running)
+        while reach:
+            moved = [e.lane_shift(v, reach, 0) for v in values]
+            values = e.inline(self.region, [*moved, *values])
+            reach //= 2
+        return [e.extract(v, e.lanes - 1) for v in values]  # the last lane has met all others
 
     def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
         return list(running)
