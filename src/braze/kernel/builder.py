@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from braze.dtypes import BOOL, I64, INTEGERS, DType
+from braze.dtypes import BOOL, F32, I64, INTEGERS, DType
+from braze.kernel import halves
+from braze.kernel.halves import HALVES
 from braze.kernel.ir import (
     OPCODES,
     Access,
@@ -128,6 +130,10 @@ class Builder:
         assert all(o.dtype == source for o in lifted), f"{opcode} mixes {[o.dtype for o in lifted]}"
         if first:
             lifted.insert(0, self.lift(operands[0], BOOL))
+        if source in HALVES or dtype in HALVES:
+            written = self._half(opcode, source, dtype, lifted)
+            if written is not None:
+                return written
         folded = _fold(opcode, lifted)
         if folded is not None:
             return folded
@@ -137,6 +143,17 @@ class Builder:
         result = Value(BOOL if spec.result == "bool" else given, varying)
         self.append(Compute(result, opcode, tuple(lifted)))
         return result
+
+    def _half(
+        self, opcode: str, source: DType, dtype: DType | None, operands: list[Operand]
+    ) -> Operand | None:
+        """What f16 and bf16 are written as; None where the opcode stands as it is."""
+        if opcode in halves.KEPT:
+            return None
+        if opcode in ("cast", "cast_fast"):
+            assert dtype is not None, "a cast names its result"
+            return operands[0] if source == dtype else halves.cast(self, operands[0], dtype, opcode)
+        return halves.compute(self, opcode, operands)
 
     def __getattr__(self, opcode: str) -> Callable[..., Operand]:
         """`b.add(x, y)` for every opcode; `b.and_`, `b.or_`, `b.not_` where Python has the word."""
@@ -155,7 +172,11 @@ class Builder:
         """A function of the math library, written out here (`exp`, `sin`, `tanh`, …)."""
         from braze.kernel import math
 
-        return math.FUNCTIONS[name](self, *operands)
+        dtype = operands[0].dtype
+        if dtype not in HALVES:
+            return math.FUNCTIONS[name](self, *operands)
+        wide = math.FUNCTIONS[name](self, *[self.cast(o, F32) for o in operands])
+        return self.cast(wide, dtype)
 
     def clamp_index(self, index: Any, size: int) -> Any:
         """An index brought into an axis, for an element that another condition drops when it lies outside.

@@ -19,6 +19,7 @@ from typing import Any
 
 from braze.dtypes import ALL, BOOL, COMPLEX, FLOATS, I64, INTEGERS, DType, short
 from braze.errors import VerificationError
+from braze.kernel.halves import HALVES, KEPT
 from braze.kernel.ir import (
     OPCODES,
     Atomic,
@@ -63,7 +64,9 @@ def check(kernel: Kernel) -> None:
 
 
 def takes(opcode: str, dtype: DType) -> bool:
-    """Whether an opcode is defined on operands of a dtype."""
+    """Whether an opcode is defined on operands of a dtype; halves are stored, not computed with."""
+    if dtype in HALVES:
+        return opcode in KEPT or opcode == "cast"
     return {
         "any": dtype in ELEMENTS,
         "number": dtype in INTEGERS or dtype in FLOATS,

@@ -19,6 +19,7 @@ import numpy as np
 from braze import dtypes
 from braze.dtypes import (
     ALL,
+    BF16,
     BOOL,
     COMPLEX,
     F32,
@@ -707,7 +708,23 @@ def convert(x: Array, dtype: DType) -> Array:
             return np.asarray(x != 0)
         if x.dtype in FLOATS and dtype in INTEGERS:
             return _saturate(x.astype(np.float64), dtype)
+        if dtype == BF16 and x.dtype.itemsize >= 4 and x.dtype != F32:
+            return _to_odd(x).astype(BF16)  # ml_dtypes would round to f32 first
         return x.astype(dtype)
+
+
+def _to_odd(x: Array) -> Array:
+    """f32 whose last bit is set where something was cut off, so that a second rounding comes out as one alone."""
+    if x.dtype in INTEGERS:
+        low = x & 0x7FF
+        large = (x >= 1 << 53) | (x <= -(1 << 53)) if x.dtype in SIGNED else x >= 1 << 53
+        folded = (x - low) | np.where(low != 0, 0x400, 0).astype(x.dtype)
+        x = (np.where(large, folded, x) if x.dtype.itemsize == 8 else x).astype(np.float64)
+    near = x.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32)
+    cut = np.where(abs(back) > abs(x), bits - 1, bits)
+    return np.asarray(np.where(back != x, cut | 1, bits).astype(np.int32)).view(np.float32)
 
 
 def _saturate(x: Array, dtype: DType) -> Array:

@@ -17,13 +17,15 @@ from collections.abc import Callable, Sequence
 
 from braze.dtypes import BOOL, F32, F64, FLOATS, INTEGERS, UNSIGNED, DType, short
 from braze.errors import UnsupportedError
+from braze.kernel.halves import HALVES
 from braze.kernel.ir import Constant
 from braze.target import Target
+from braze.targets import halves
 from braze.targets.softfma import fma_f32, fma_f64
 
 _TYPES = {
     "bool": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16", "u32": "i32",
-    "u64": "i64", "f32": "float", "f64": "double",
+    "u64": "i64", "f16": "i16", "bf16": "i16", "f32": "float", "f64": "double",
 }  # fmt: skip
 
 
@@ -362,6 +364,8 @@ def _cast(w: Writer, dtype: DType, result: DType, n: int, x: str, *, saturate: b
     source, target = vector(element(dtype), n), vector(element(result), n)
     if dtype == result:
         return x
+    if dtype in HALVES or result in HALVES:
+        return halves.cast(w, dtype, result, n, x)
     if result == BOOL:
         zero = _splat("0.0" if dtype in FLOATS else 0, element(dtype), n)
         return w.value(f"{'fcmp une' if dtype in FLOATS else 'icmp ne'} {source} {x}, {zero}")

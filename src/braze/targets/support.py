@@ -4,12 +4,12 @@ select, and a half-built kernel explains nothing."""
 from __future__ import annotations
 
 from braze import dtypes
-from braze.dtypes import BOOL, F32, F64, INTEGERS
+from braze.dtypes import BF16, BOOL, F16, F32, F64, INTEGERS
 from braze.errors import UnsupportedError
 from braze.hlo.ir import Module, Value, walk
 from braze.target import Target
 
-DTYPES = frozenset((BOOL, F32, F64, *INTEGERS))
+DTYPES = frozenset((BOOL, BF16, F16, F32, F64, *INTEGERS))
 """Element types of kernels."""
 
 

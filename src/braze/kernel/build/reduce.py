@@ -83,7 +83,7 @@ class Monoid(Accumulator):
         super().__init__(reduction)
         self.opcode = opcode
         self.result = reduction.nodes[0].dtype
-        self.dtype = accumulation_dtype(self.result) if opcode in ("add", "mul") else self.result
+        self.dtype = accumulation_dtype(self.result)
         # Integers and bits give the same in any order; a product's error depends on the number of its factors only.
         self.reassociates = opcode in ("add", "mul") or not is_float(self.result)
 

@@ -1,0 +1,84 @@
+"""f16 and bf16 in kernels: stored in two bytes, computed in f32, rounded after every operation.
+
+Kernels load, store, select, bitcast and cast values of these dtypes, and nothing else: `Builder.compute` writes an
+opcode on them as f32 arithmetic between casts. That rounds twice, which for + - × ÷ and sqrt is the same as once:
+24 bits are at least 2·11 + 2 (Figueroa 1995). No printer needs half arithmetic.
+
+Casts from wider dtypes would round twice too, where it does matter. They go through an f32 whose last bit says
+whether anything was cut off ("round to odd"), which has two bits more than either format and so decides ties.
+
+Invariant: moves, select, negation and absolute value keep the bits, of NaN too.
+Source: S. Boldo, G. Melquiond 2008, for rounding to odd.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, INTEGERS, U16, UNSIGNED, DType
+from braze.kernel.ir import OPCODES, Operand
+
+if TYPE_CHECKING:
+    from braze.kernel.builder import Builder
+
+HALVES = (F16, BF16)
+KEPT = frozenset({"select", "bitcast", "splat"})
+"""Opcodes that only move the bits."""
+
+
+def compute(b: Builder, opcode: str, operands: list[Operand]) -> Operand:
+    """One opcode on halves that is no cast."""
+    dtype = operands[-1].dtype
+    match opcode:
+        case "neg":
+            return b.bitcast(b.xor(b.bitcast(operands[0], U16), 0x8000), dtype)
+        case "abs":
+            return b.bitcast(b.and_(b.bitcast(operands[0], U16), 0x7FFF), dtype)
+    wide = b.compute(opcode, *[b.compute("cast", o, dtype=F32) for o in operands])
+    return wide if OPCODES[opcode].result == "bool" else b.compute("cast", wide, dtype=dtype)
+
+
+def cast(b: Builder, value: Operand, dtype: DType, opcode: str = "cast") -> Operand | None:
+    """A cast from or to a half as casts between it and f32; None for those, which targets have."""
+    source = value.dtype
+    if source in HALVES:
+        if dtype == F32:
+            return None
+        return b.compute(opcode, b.compute("cast", value, dtype=F32), dtype=dtype)
+    if source == F32:
+        return None
+    return b.compute("cast", _single(b, value), dtype=dtype)
+
+
+def _single(b: Builder, value: Operand) -> Operand:
+    """An f32 that rounds to a half as the value does."""
+    source = value.dtype
+    if source == BOOL or source.itemsize <= 2:
+        return b.compute("cast", value, dtype=F32)
+    if source == F64:
+        return _odd(b, value)
+    return _odd(b, b.compute("cast", _sticky(b, value), dtype=F64))
+
+
+def _odd(b: Builder, x: Operand) -> Operand:
+    """f64 to f32, rounded to odd: the last bit is set if the value is not exact."""
+    near = b.compute("cast", x, dtype=F32)
+    back = b.compute("cast", near, dtype=F64)
+    bits = b.bitcast(near, I32)
+    # One towards zero where rounding went away from it: then the bits are those cut off at the end.
+    cut = b.select(b.gt(b.abs(back), b.abs(x)), b.sub(bits, 1), bits)
+    inexact = b.ne(back, x)  # also for NaN, whose last bit does not matter
+    return b.bitcast(b.select(inexact, b.or_(cut, 1), bits), F32)
+
+
+def _sticky(b: Builder, x: Operand) -> Operand:
+    """A 64-bit integer that f64 holds: 11 low bits of a large one become a single one."""
+    if x.dtype not in INTEGERS or x.dtype.itemsize < 8:
+        return x
+    low = b.and_(x, 0x7FF)
+    folded = b.or_(b.sub(x, low), b.select(b.ne(low, 0), b.lift(0x400, x.dtype), b.lift(0, x.dtype)))
+    if x.dtype in UNSIGNED:
+        small = b.lt(x, 1 << 53)
+    else:
+        small = b.and_(b.lt(x, 1 << 53), b.gt(x, -(1 << 53)))
+    return b.select(small, x, folded)
