@@ -245,7 +245,9 @@ def test_op_without_kernels(declare: Any) -> None:
         braze.jit(lambda x: toy(x + 1) * 2)(X)
 
 
-@pytest.mark.parametrize("structure", [Regroup(), Axes(lambda x: ()), IndexMap(lambda b, index: 0)], ids=repr)
+@pytest.mark.parametrize(
+    "structure", [Regroup(), Axes(lambda x: ()), IndexMap(lambda b, index: 0)], ids=lambda s: type(s).__name__
+)
 def test_structures_of_one_result(declare: Any, structure: Any) -> None:
     with pytest.raises(AssertionError, match="has one result"):
         declare("many", structure, infer=lambda x: [x], numpy=lambda x: [x], multiple_results=True)
