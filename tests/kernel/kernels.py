@@ -165,21 +165,18 @@ def merge_inputs(size, rng) -> tuple[Buffers, Buffers]:
     return [left, right, np.zeros(2 * size, np.int32)], [np.sort(np.concatenate([left, right]))]
 
 
-def scatter_add(updates: int, bins: int, lanes: int = 8, per_block: int = 64) -> Kernel:
+def scatter_add(updates: int, bins: int, lanes: int = 8) -> Kernel:
     """Add updates to their bins in place; an index outside the bins is dropped."""
     b = Builder("scatter_add", lanes)
     index = b.memory("index", I32, updates, "in")
     update = b.memory("update", F32, updates, "in")
     total = b.memory("total", F32, bins, "inout")
-    with b.region():
-        first = b.mul(b.block, per_block)
-        last = b.min(b.add(first, per_block), updates)
-        with b.for_(first, last, lanes) as i:
-            inside = b.lt(b.lane(), b.sub(last, i))
-            at = b.load(index, i, "unit", inside, -1)
-            hit = b.and_(b.ge(at, 0), b.lt(at, bins))
-            b.atomic("add", total, b.cast(at, I64), b.load(update, i, "unit", inside), hit)
-    return b.finish(-(-updates // per_block))
+    with b.region(), b.for_(0, updates, lanes) as i:
+        inside = b.lt(b.lane(), b.sub(updates, i))
+        at = b.load(index, i, "unit", inside, -1)
+        hit = b.and_(b.ge(at, 0), b.lt(at, bins))
+        b.atomic("add", total, b.cast(at, I64), b.load(update, i, "unit", inside), hit)
+    return b.finish(1)
 
 
 def scatter_add_inputs(updates, bins, rng) -> tuple[Buffers, Buffers]:

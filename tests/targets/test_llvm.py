@@ -10,7 +10,7 @@ from tests.golden import compare
 from tests.kernel.kernels import CASES
 from tests.targets.run import agree
 
-from braze.dtypes import BF16, F16, F32, short
+from braze.dtypes import C64, C128, F32, short
 from braze.errors import UnsupportedError
 from braze.kernel.builder import Builder
 from braze.runtime.engine import compile_object, load
@@ -52,7 +52,7 @@ def test_text_is_golden(bless):
     compare(GOLDENS / "small.ll", kernel_module(small_kernel(), Target("cpu")), bless)
 
 
-@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+@pytest.mark.parametrize("dtype", [C64, C128], ids=str)
 def test_dtypes_that_it_does_not_compute_with_are_an_error(dtype):
     with pytest.raises(UnsupportedError, match=f"target cpu: kernels do not compute with {short(dtype)}"):
         kernel_module(small_kernel(dtype), host())

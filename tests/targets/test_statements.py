@@ -129,6 +129,8 @@ def test_atomic(dtype, lanes, grid):
     with b.region():
         value, index, mask = (b.load(m, 0, "unit") for m in (x, at, flags))
         for opcode in (r for r in REDUCERS if takes(r, dtype)):
+            if grid > 1 and dtype in FLOATS and opcode in ("add", "mul"):
+                continue  # their order would show
             out = b.memory(f"to_{opcode}", dtype, 4, "inout")
             b.atomic(opcode, out, index, value, mask)
             b.atomic(opcode, out, b.lift(2, I64), value)
