@@ -93,6 +93,18 @@ from braze.numpy.elementwise import (
 from braze.numpy.elementwise import result_dtype as result_type
 from braze.numpy.linalg import dot, inner, matmul, outer, tensordot, trace, vdot
 from braze.numpy.methods import install as _install
+from braze.numpy.nanreductions import (
+    average,
+    nanargmax,
+    nanargmin,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+)
 from braze.numpy.reductions import (
     all,
     amax,
@@ -182,6 +194,7 @@ __all__ = [
     "asarray",
     "atleast_1d",
     "atleast_2d",
+    "average",
     "bfloat16",
     "bitwise_and",
     "bitwise_invert",
@@ -263,11 +276,20 @@ __all__ = [
     "moveaxis",
     "multiply",
     "nan",
+    "nanargmax",
+    "nanargmin",
     "nancumprod",
     "nancumsum",
+    "nanmax",
+    "nanmean",
     "nanmedian",
+    "nanmin",
     "nanpercentile",
+    "nanprod",
     "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "ndim",
     "negative",
     "newaxis",

@@ -10,8 +10,7 @@ from braze import dtypes, errors
 from braze.core import typeof
 from braze.lax import lax
 from braze.lax import sorting as ops
-from braze.lax.slicing import dynamic_index_in_dim
-from braze.numpy import shape
+from braze.numpy import indexing, shape
 from braze.numpy.promotion import as_axes, check_arrays, without_out
 from braze.stages import composed
 from braze.trace.vmap import vmap
@@ -205,9 +204,7 @@ def _pick(ordered: Array, place: Array) -> Array:
     index = lax.convert_element_type(place, dtypes.default_int())
     size = math.prod(t.shape[1:])
     columns = lax.reshape(ordered, (t.shape[0], size))
-    found = vmap(lambda column, i: dynamic_index_in_dim(column, i, 0, False), (1, 0))(
-        columns, lax.reshape(index, (size,))
-    )
+    found = indexing.getitem(columns, (lax.reshape(index, (size,)), lax.iota(dtypes.default_int(), size)))
     return lax.reshape(found, t.shape[1:])
 
 

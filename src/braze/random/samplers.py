@@ -16,13 +16,12 @@ from braze.core import typeof
 from braze.dtypes import DType
 from braze.lax import lax
 from braze.lax import sorting as order
-from braze.lax.slicing import dynamic_index_in_dim, index_in_dim, slice_in_dim
-from braze.numpy import creation, cumulative, elementwise, reductions
+from braze.lax.slicing import index_in_dim, slice_in_dim
+from braze.numpy import creation, cumulative, elementwise, indexing, reductions
 from braze.numpy.promotion import broadcast_shapes, check_arrays
 from braze.numpy.shape import broadcast_to, moveaxis
 from braze.random.keys import UNSIGNED, Shape, _split, as_shape, check_key, random_bits
 from braze.stages import composed
-from braze.trace.vmap import vmap
 
 Array = Any
 ArrayLike = Any
@@ -195,7 +194,7 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     along = lax.canonical_axis(axis, t.ndim)
     if independent or t.ndim == 1:
         return _shuffled(key, x, along)
-    return take(x, _shuffled(key, creation.arange(t.shape[along]), 0), along)
+    return _take(x, _shuffled(key, creation.arange(t.shape[along]), 0), along)
 
 
 @composed("axis")
@@ -209,17 +208,9 @@ def _shuffled(key: Array, x: Array, axis: int) -> Array:
     return x
 
 
-def take(a: Array, indices: Array, axis: int) -> Array:
+def _take(a: ArrayLike, indices: Array, axis: int) -> Array:
     """The elements at indices along an axis; indices lie inside."""
-    sizes = typeof(indices).shape
-    flat = lax.reshape(indices, (math.prod(sizes),))
-    rows = vmap(lambda i: dynamic_index_in_dim(a, i, axis, False))(flat)
-    t = typeof(a)
-    rest = (*t.shape[:axis], *t.shape[axis + 1 :])
-    shaped = lax.reshape(rows, (*sizes, *rest))
-    front = len(sizes)
-    places = (*range(front, front + axis), *range(front), *range(front + axis, front + len(rest)))
-    return lax.transpose(shaped, places)
+    return indexing.getitem(lax.as_array(a), (*(slice(None),) * axis, indices))
 
 
 def choice(
@@ -262,7 +253,7 @@ def choice(
         found = slice_in_dim(mixed, 0, draws, axis=along)
     else:
         index = randint(key, sizes, 0, count) if p is None else _weighted(key, p, sizes, replace, mode)
-        found = index if t.ndim == 0 else take(a, index, along)
+        found = index if t.ndim == 0 else _take(a, index, along)
     return lax.reshape(found, sizes if t.ndim == 0 else (*t.shape[:along], *sizes, *t.shape[along + 1 :]))
 
 
