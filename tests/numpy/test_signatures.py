@@ -25,7 +25,6 @@ DEVIATIONS = {
     "numpy.array": {"args"},  # only there to give a message for positional use
     "numpy.pad": {"kwargs", "constant_values"},  # of the modes, `constant` exists
     "numpy.repeat": {"total_repeat_length"},  # one count for all elements
-    "numpy.where": {"size", "fill_value"},  # for the form without x and y
     "lax.cond": {"operand"},  # deprecated
     "lax.switch": {"operand"},  # deprecated
     "lax.dot": {"dimension_numbers"},  # dot_general has them

@@ -258,7 +258,7 @@ def _expanded(x: Array, parts: tuple[Any, ...]) -> tuple[Array, list[Any]]:
     return x, spelled
 
 
-def _wrapped(index: Any, size: int, wide: Any, wrap: bool) -> Any:
+def wrapped(index: Any, size: int, wide: Any, wrap: bool) -> Any:
     """Negative indices counted from the end, in the dtype of all index vectors."""
     unsigned = typeof(index).dtype not in dtypes.SIGNED
     if isinstance(index, np.ndarray):
@@ -348,7 +348,7 @@ def _indexer(x: Array, parts: tuple[Any, ...], wrap: bool = True) -> _Indexer:
             at = batch.index(("strided", d)) if count else -1
             columns.append(line.astype(wide).reshape([-1 if i == at else 1 for i in range(len(batch))]))
             continue
-        value = _wrapped(start, shape[d], wide, wrap)
+        value = wrapped(start, shape[d], wide, wrap)
         own = typeof(value).shape
         spread = [1] * len(batch)
         for k, n in enumerate(own):
