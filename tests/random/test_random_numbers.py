@@ -12,7 +12,11 @@ from scipy import special
 import braze as bz
 import braze.random as br
 from braze import errors
+from braze.hlo import parse
+from braze.hlo.ir import equal as hlo_equal
+from braze.hlo.text import print_module
 from braze.ops import random as ops
+from braze.stages import compile_hlo
 
 jr = jax.random
 KEY, THEIRS = br.key(42), jr.PRNGKey(42)
@@ -171,6 +175,29 @@ def test_bits_are_made_in_the_kernel_that_uses_them() -> None:
     exe = bz.jit(lambda k: br.exponential(k, (100_000,))).lower(KEY).compile()
     assert len(exe.kernels) == 1
     assert exe.memory_analysis().temp_size_in_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (5,), (4,), (3, 5), (2, 3), (5, 3, 3), (3, 40), (300, 1001)], ids=str
+)
+def test_generators_of_stablehlo_are_xlas(shape: tuple[int, ...]) -> None:
+    key = np.array([1, 2, 3, 4], np.uint32)
+    for dtype in ("uint32", "uint8"):
+        algorithm = jax.lax.RandomAlgorithm.RNG_THREE_FRY
+        f = jax.jit(lambda k, d=dtype, a=algorithm: jax.lax.rng_bit_generator(k, shape, d, a))
+        state, wanted = f(key)
+        size = "".join(f"{n}x" for n in shape)
+        result = f"tensor<{size}{dtype.replace('uint', 'ui')}>"
+        module = parse(f"""
+          func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, {result}) {{
+            %r:2 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, {result})
+            return %r#0, %r#1 : tensor<2xui64>, {result}
+          }}""")
+        assert hlo_equal(parse(print_module(module)), module)
+        for target in ("cpu", "numpy"):
+            after, found = compile_hlo(module, target)(key.view(np.uint64))
+            equal(np.asarray(after).view(np.uint32), state)
+            equal(found, wanted)
 
 
 def test_errors() -> None:

@@ -258,6 +258,16 @@ def _reducer_parameters(p: Parser) -> list[tuple[Value, Value]]:
     return pairs
 
 
+def _rng_bit_generator(p: Parser, op: Op, at: int) -> Instruction:
+    """`%0, algorithm = THREE_FRY : (T) -> (T, T)`."""
+    operands = p.operands()
+    for word in (",", "algorithm", "="):
+        p.expect(word)
+    attrs = {"rng_algorithm": p.take(NAME, "an algorithm")} | p.optional_dictionary()
+    p.expect(":")
+    return p.make(op, at, operands, p.signature(), attrs)
+
+
 FORMS: dict[str, Form] = {
     "broadcast_in_dim": _keywords(dims="broadcast_dimensions"),
     "call": _call,
@@ -272,6 +282,7 @@ FORMS: dict[str, Form] = {
     "pad": _keywords(low="edge_padding_low", high="edge_padding_high", interior="interior_padding"),
     "reduce": _reduce,
     "reverse": _keywords(dims="dimensions"),
+    "rng_bit_generator": _rng_bit_generator,
     "select": _select,
     "slice": _slice,
     "transpose": _keywords(dims="permutation"),

@@ -28,6 +28,7 @@ ENUMERATIONS = {
     "comparison_direction": "comparison_direction",
     "compare_type": "comparison_type",
     "precision_config": "precision",
+    "rng_algorithm": "rng_algorithm",
 }
 """StableHLO's name of an attribute to the name of its enumeration, as in `#stablehlo<precision HIGH>`."""
 

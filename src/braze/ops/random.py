@@ -3,6 +3,9 @@
 `threefry2x32` scrambles pairs of 32-bit words elementwise under a key of two words; it is lowered to additions,
 rotations and exclusive ors, so that bits are made in registers, inside the kernel that uses them.
 
+`rng_bit_generator` is StableHLO's generator over a counter, with XLA's way of laying its words out: one axis, the
+first even one or the longest, has the two words of each block next to each other.
+
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011: Threefry-2x32 with 20 rounds.
 """
 
@@ -14,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from braze import core
-from braze.dtypes import U32
-from braze.errors import ShapeError
+from braze.dtypes import I32, INTEGERS, U32, U64, DType
+from braze.errors import ShapeError, UnsupportedError
 from braze.ops import elementwise, shape
-from braze.ops.facets import LOWERED, NO_GRADIENT, Array, check_dtype, listing, moved
-from braze.ops.table import EXACT, ZERO, Cost, Op, Sample
+from braze.ops.facets import HLO_ONLY, LOWERED, NO_GRADIENT, Array, check_dtype, listing, moved, size_of
+from braze.ops.table import EXACT, ZERO, Cost, Family, Op, Sample
 from braze.types import TensorType
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -139,4 +142,79 @@ threefry2x32: Op = Op(
     jvp=ZERO, transpose=NO_GRADIENT, batch=_threefry_batch, lower=_threefry_lower,
     kernel=LOWERED, cost=_threefry_cost, samples=_threefry_samples,
     multiple_results=True, keeps_weak_type=False, at_once=False,
+)  # fmt: skip
+
+
+# --- rng_bit_generator ----------------------------------------------------------------------------------
+def _rng_infer(
+    state: TensorType, *, rng_algorithm: str, result_types: tuple[TensorType, ...]
+) -> list[TensorType]:
+    if rng_algorithm not in ("DEFAULT", "THREE_FRY"):
+        raise UnsupportedError(
+            f"rng_bit_generator: rng_algorithm {rng_algorithm} is not available; THREE_FRY is."
+        )
+    if state != TensorType((2,), U64):
+        raise ShapeError(f"rng_bit_generator (C2): initial_state is {state}; THREE_FRY takes u64[2].")
+    if len(result_types) != 2 or result_types[0] != state or result_types[1].dtype not in INTEGERS:
+        raise ShapeError(
+            "rng_bit_generator (C1): it gives a state like initial_state, and integers.",
+            values=f"initial_state {state}",
+        )
+    return list(result_types)
+
+
+def halved_axis(sizes: tuple[int, ...], dtype: DType) -> int | None:
+    """The axis along which the two words of a block lie next to each other; None where a block is one element."""
+    if dtype.itemsize == 8 or not sizes:
+        return None
+    even = [d for d, n in enumerate(sizes) if n % 2 == 0]
+    return even[0] if even else max(range(len(sizes)), key=lambda d: (sizes[d], -d))
+
+
+def blocks_of(t: TensorType) -> tuple[int, int, int, int]:
+    """How blocks lie in a result: outer size, blocks along the halved axis, its size, inner size."""
+    axis = halved_axis(t.shape, t.dtype)
+    if axis is None:
+        return 1, t.size, t.size, 1
+    outer, inner = size_of(t.shape[:axis]), size_of(t.shape[axis + 1 :])
+    return outer, -(-t.shape[axis] // 2), t.shape[axis], inner
+
+
+def _rng_numpy(state: Array, *, rng_algorithm: str, result_types: tuple[TensorType, ...]) -> list[Array]:
+    t = result_types[1]
+    outer, half, size, inner = blocks_of(t)
+    with np.errstate(over="ignore"):
+        count = np.arange(outer * half * inner, dtype=np.uint64) + state[1]
+        after = np.array([state[0], state[1] + np.uint64(len(count))])
+    shift = np.uint64(32)
+    words = [np.asarray(v).astype(np.uint32) for v in (state[0], state[0] >> shift, count, count >> shift)]
+    x, y = _threefry_numpy(*words)
+    if t.dtype.itemsize == 8:
+        found = x.astype(np.uint64) | y.astype(np.uint64) << shift
+    elif halved_axis(t.shape, t.dtype) is None:
+        found = x
+    else:
+        pairs = np.stack([w.reshape(outer, half, inner) for w in (x, y)], axis=2)
+        found = pairs.reshape(outer, 2 * half, inner)[:, :size]
+    unsigned = np.dtype(f"u{t.dtype.itemsize}")
+    return [after, found.astype(unsigned).view(t.dtype).reshape(t.shape)]
+
+
+def _rng_samples() -> list[Sample]:
+    state = TensorType((2,), U64)
+    shapes = ((), (1,), (5,), (4,), (3, 5), (2, 3), (5, 3, 3), (1031,), (3, 40))
+    return [
+        ((state,), {"rng_algorithm": "THREE_FRY", "result_types": (state, TensorType(s, d))})
+        for d in (U32, U64, I32)
+        for s in shapes
+    ]
+
+
+rng_bit_generator_hlo = Op(
+    None, hlo="rng_bit_generator",
+    infer=_rng_infer, numpy=_rng_numpy, error=EXACT,
+    jvp=HLO_ONLY, transpose=HLO_ONLY, batch=HLO_ONLY, partial=HLO_ONLY,
+    kernel=Family("rng"),
+    cost=lambda state, **attrs: Cost(56 * attrs["result_types"][1].size, 0, moved(state, *attrs["result_types"])),
+    samples=_rng_samples, multiple_results=True, attrs=("rng_algorithm", "result_types"),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from braze.errors import InternalError
 from braze.hlo.ir import Instruction
 from braze.kernel.build.dot import tiled_dot
 from braze.kernel.build.launch import Built, BuiltLaunch
+from braze.kernel.build.rng import rng_kernels
 from braze.kernel.build.scatter import scatter_kernel
 from braze.kernel.build.schedule import loop_nests
 from braze.kernel.build.sort import sort_kernels
@@ -36,6 +37,7 @@ FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
     "select_and_scatter": select_and_scatter_kernels,
     "scatter": scatter_kernel,
     "sort": sort_kernels,
+    "rng": rng_kernels,
 }
 """Builders of the families that stand alone: what they do with elements is no part of a fusion."""
 
