@@ -78,6 +78,8 @@ class Builder:
         self._parameters: list[Memory] = []
         self._scratch: list[Memory] = []
         self._open: list[list[Statement]] = [[]]
+        self.rounded: dict[Operand, Operand] = {}
+        """bf16 values that were rounded here, as f32."""
 
     # Memory ---------------------------------------------------------------------------------------
 

@@ -1,8 +1,11 @@
 """f16 and bf16 in kernels: stored in two bytes, computed in f32, rounded after every operation.
 
 Kernels load, store, select, bitcast and cast values of these dtypes, and nothing else: `Builder.compute` writes an
-opcode on them as f32 arithmetic between casts. That rounds twice, which for + - × ÷ and sqrt is the same as once:
-24 bits are at least 2·11 + 2 (Figueroa 1995). No printer needs half arithmetic.
+opcode on them as f32 arithmetic between casts. bf16 is the upper half of an f32, so its casts are integer
+arithmetic, and what has just been rounded is used as the f32 it is, without a way through two bytes.
+
+Arithmetic in f32 rounds twice, which for + - × ÷ and sqrt is the same as once: 24 bits are at least 2·11 + 2
+(Figueroa 1995). No printer needs half arithmetic.
 
 Casts from wider dtypes would round twice too, where it does matter. They go through an f32 whose last bit says
 whether anything was cut off ("round to odd"), which has two bits more than either format and so decides ties.
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, INTEGERS, U16, UNSIGNED, DType
+from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, INTEGERS, U16, U32, UNSIGNED, DType
 from braze.kernel.ir import OPCODES, Operand
 
 if TYPE_CHECKING:
@@ -39,15 +42,33 @@ def compute(b: Builder, opcode: str, operands: list[Operand]) -> Operand:
 
 
 def cast(b: Builder, value: Operand, dtype: DType, opcode: str = "cast") -> Operand | None:
-    """A cast from or to a half as casts between it and f32; None for those, which targets have."""
+    """A cast from or to a half; None for those between f16 and f32, which targets have."""
     source = value.dtype
-    if source in HALVES:
-        if dtype == F32:
-            return None
-        return b.compute(opcode, b.compute("cast", value, dtype=F32), dtype=dtype)
     if source == F32:
-        return None
-    return b.compute("cast", _single(b, value), dtype=dtype)
+        return _to_bf16(b, value) if dtype == BF16 else None
+    if source not in HALVES:
+        return b.compute("cast", _single(b, value), dtype=dtype)
+    if dtype != F32:
+        return b.compute(opcode, b.compute("cast", value, dtype=F32), dtype=dtype)
+    return _from_bf16(b, value) if source == BF16 else None
+
+
+def _from_bf16(b: Builder, value: Operand) -> Operand:
+    known = b.rounded.get(value)
+    if known is not None:
+        return known
+    return b.bitcast(b.shl_fast(b.cast(b.bitcast(value, U16), U32), 16), F32)
+
+
+def _to_bf16(b: Builder, x: Operand) -> Operand:
+    """To the nearest, ties to even: add half a last place, a little less where the last bit is even."""
+    bits = b.bitcast(x, U32)
+    last = b.and_(b.shr_fast(bits, 16), 1)
+    near = b.add(bits, b.add(last, 0x7FFF))
+    kept = b.and_(b.select(b.ne(x, x), b.or_(bits, 0x400000), near), 0xFFFF0000)
+    narrow = b.bitcast(b.cast(b.shr_fast(kept, 16), U16), BF16)
+    b.rounded[narrow] = b.bitcast(kept, F32)
+    return narrow
 
 
 def _single(b: Builder, value: Operand) -> Operand:

@@ -1,8 +1,7 @@
-"""Casts between f32 and the formats of two bytes, whose values are `i16` in LLVM IR here.
+"""Casts between f32 and f16, whose values are `i16` in LLVM IR here, as those of bf16 are.
 
 An intrinsic or `fptrunc` that the CPU lacks becomes a call of a function that nobody has, so f16 is converted by
-instructions where the target has them and by integer arithmetic elsewhere. bf16 always is: the instruction of
-AVX512-BF16 takes subnormal numbers for zero.
+instructions where the target has them and by integer arithmetic elsewhere.
 
 Sources: IEEE 754-2019 for the formats; F. Giesen, "float->half variants", for the magic addition that rounds
 subnormal f16.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braze.dtypes import BF16, F16, DType
+from braze.dtypes import F16, F32, DType
 
 if TYPE_CHECKING:
     from braze.targets.opcodes import Writer
@@ -25,11 +24,9 @@ def _kind(scalar: str, n: int) -> str:
 
 
 def cast(w: Writer, dtype: DType, result: DType, n: int, x: str) -> str:
-    """Write the cast of n lanes between a half, on one side, and f32."""
-    half = result if result in (F16, BF16) else dtype
-    widens = half is dtype
-    if half == BF16:
-        return _from_bf16(w, n, x) if widens else _to_bf16(w, n, x)
+    """Write the cast of n lanes between f16, on one side, and f32."""
+    assert {dtype, result} == {F16, F32}, "casts of bf16 are integer arithmetic, others go through f32"
+    widens = dtype == F16
     if set(_INSTRUCTIONS) & set(w.target.features.split(",")):
         short, middle, wide = _kind("i16", n), _kind("half", n), _kind("float", n)
         if widens:
@@ -64,22 +61,6 @@ class _Integers:
 
     def shortened(self, x: str) -> str:
         return self.w.value(f"trunc {self.kind} {x} to {_kind('i16', self.n)}")
-
-
-def _from_bf16(w: Writer, n: int, x: str) -> str:
-    i = _Integers(w, n)
-    return i.number(i.of("shl", i.widened(x), 16))
-
-
-def _to_bf16(w: Writer, n: int, x: str) -> str:
-    """To the nearest, ties to even: add half a last place, a little less where the last bit is even."""
-    i = _Integers(w, n)
-    bits = i.bits(x)
-    last = i.of("and", i.of("lshr", bits, 16), 1)
-    rounded = i.of("add", bits, i.of("add", last, 0x7FFF))
-    nan = w.value(f"fcmp uno {_kind('float', n)} {x}, {x}")
-    quiet = i.of("or", bits, 0x400000)
-    return i.shortened(i.of("lshr", i.select(nan, quiet, rounded), 16))
 
 
 def _from_f16(w: Writer, n: int, x: str) -> str:

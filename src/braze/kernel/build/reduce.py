@@ -133,7 +133,7 @@ class Flags(Accumulator):
 
     def __init__(self, reduction: Reduction, opcode: str) -> None:
         super().__init__(reduction)
-        self.dtype = reduction.nodes[0].dtype
+        self.dtype = accumulation_dtype(reduction.nodes[0].dtype)
         self.bits = I32 if self.dtype == F32 else I64
         # A largest zero is -0 if all signs are set, a smallest one if any is.
         self.join = "and" if opcode == "max" else "or"
@@ -142,7 +142,7 @@ class Flags(Accumulator):
         return [constant(BOOL, False), constant(self.bits, -1 if self.join == "and" else 0)]
 
     def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
-        (x,) = terms
+        x = e.cast(terms[0], self.dtype)
         return [
             e.compute("or", running[0], e.compute("ne", x, x)),
             e.compute(self.join, running[1], e.bitcast(x, self.bits)),
@@ -174,14 +174,14 @@ class Extreme(Accumulator):
     def __init__(self, reduction: Reduction, opcode: str) -> None:
         super().__init__(reduction)
         self.opcode = opcode
-        self.dtype = reduction.nodes[0].dtype
+        self.dtype = accumulation_dtype(reduction.nodes[0].dtype)
         self.flags = Flags(reduction, opcode)
 
     def start(self, e: Emitter) -> list[Operand]:
         return [identity(self.opcode, self.dtype), *self.flags.start(e)]
 
     def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
-        (x,) = terms
+        x = e.cast(terms[0], self.dtype)
         return [e.compute(f"{self.opcode}_fast", x, running[0]), *self.flags.step(e, running[1:], terms)]
 
     def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
@@ -191,10 +191,7 @@ class Extreme(Accumulator):
         return [e.lane_reduce(f"{self.opcode}_fast", running[0]), *self.flags.across(e, running[1:])]
 
     def finish(self, e: Emitter, running: Sequence[Operand], inits: Sequence[Operand]) -> list[Operand]:
-        value = self.partial(e, running)
-        if inits[0] != identity(self.opcode, self.dtype):
-            value = e.compute(self.opcode, inits[0], value)
-        return [value]
+        return _extreme(e, self, self.partial(e, running), inits[0])
 
     def partial(self, e: Emitter, running: Sequence[Operand]) -> Operand:
         return self.flags.settle(e, running[0], running[1:])
@@ -210,14 +207,14 @@ class Watched(Accumulator):
     def __init__(self, reduction: Reduction, opcode: str, again: Callable[[Operand], Operand]) -> None:
         super().__init__(reduction)
         self.opcode = opcode
-        self.dtype = reduction.nodes[0].dtype
+        self.dtype = accumulation_dtype(reduction.nodes[0].dtype)
         self.again = again
 
     def start(self, e: Emitter) -> list[Operand]:
         return [identity(self.opcode, self.dtype), identity("add", self.dtype)]
 
     def step(self, e: Emitter, running: Sequence[Operand], terms: Sequence[Operand]) -> list[Operand]:
-        (x,) = terms
+        x = e.cast(terms[0], self.dtype)
         return [e.compute(f"{self.opcode}_fast", x, running[0]), e.compute("add", running[1], x)]
 
     def merge(self, e: Emitter, x: Sequence[Operand], y: Sequence[Operand]) -> list[Operand]:
@@ -234,9 +231,14 @@ class Watched(Accumulator):
         value, may_be_nan = running
         plain = e.compute("and", e.compute("not", may_be_nan), e.compute("ne", value, 0.0))
         (settled,) = e.if_(plain, lambda: (value,), lambda: (self.again(value),))
-        if inits[0] == identity(self.opcode, self.dtype):
-            return [settled]
-        return [e.compute(self.opcode, inits[0], settled)]
+        return _extreme(e, self, settled, inits[0])
+
+
+def _extreme(e: Emitter, a: Extreme | Watched, value: Operand, init: Operand) -> list[Operand]:
+    """The extreme of a value and the initial one, in the dtype of the result."""
+    if init != identity(a.opcode, init.dtype):
+        value = e.compute(a.opcode, e.cast(init, a.dtype), value)
+    return [e.cast(value, init.dtype)]
 
 
 class General(Accumulator):
@@ -280,7 +282,7 @@ def accumulator(reduction: Reduction) -> Accumulator:
         return General(reduction)
     dtype = reduction.nodes[0].dtype
     if opcode in ("max", "min") and is_float(dtype):
-        return Extreme(reduction, opcode) if dtype in (F32, F64) else Monoid(reduction, opcode)
+        return Extreme(reduction, opcode)
     return Monoid(reduction, opcode)
 
 
