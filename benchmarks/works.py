@@ -41,6 +41,11 @@ def normal(*shapes: tuple[int, ...]) -> Callable[[], Sequence[Any]]:
     return lambda: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
+def places() -> np.ndarray[Any, Any]:
+    """100,000 indices below 10,000."""
+    return np.random.default_rng(1).integers(0, 10_000, 100_000).astype(np.int32)
+
+
 def softmax(xp: Any, lax: Any) -> Callable[..., Any]:
     def f(x: Any) -> Any:
         e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
@@ -139,6 +144,10 @@ WORKS: tuple[Work, ...] = (
     *(Work(f"cumsum over axis {axis}, 1024x1024", (3, 3), reduced("cumsum", axis), normal((1024, 1024)), ("jax", "numpy"))
       for axis in (0, 1)),
     Work("sort, 1M f32", (3, 3), lambda xp, lax: lambda x: xp.sort(x), normal((1 << 20,)), ("jax", "numpy")),
+    Work("scatter-add, 100k updates into 10k bins", (2, 2), lambda xp, lax: lambda x, i, u: x.at[i].add(u),
+         lambda: (np.zeros(10_000, np.float32), places(), normal((100_000,))()[0]), ("jax",)),
+    Work("gather, 100k rows of 64 f32", (1.5, 1.5), lambda xp, lax: lambda x, i: x[i],
+         lambda: (normal((10_000, 64))()[0], places()), ("jax", "numpy")),
     Work("argsort over axis 1, 1024x1024", (3, 3), reduced("argsort", 1), normal((1024, 1024)), ("jax", "numpy")),
     Work("normal, 1M", (2, 2), normal_numbers, lambda: [np.array([0, 7], np.uint32)], ("jax",)),
     Work("x + 1, 64 MB", (3, 3), lambda xp, lax: lambda x: x + 1, normal((16 << 20,)), ALL),

@@ -198,3 +198,36 @@ def test_wrong_indices_say_so() -> None:
         x[np.array([0]), 0, 0]
     with pytest.raises(errors.ArgumentError, match=r"x.at\[index\].set"):
         x[0] = 1.0
+
+
+def test_a_gather_fuses_with_what_reads_it_and_with_its_indices() -> None:
+    x, i = bnp.arange(1000.0), bnp.arange(500)
+    compiled = bz.jit(lambda x, i: bnp.tanh(x[i * 2 - 3]) + 1.0).lower(x, i).compile()
+    assert len(compiled.kernels) == 1
+    assert "gather" in compiled.as_text("kernel"), "lanes load at their own indices"
+
+
+def test_few_elements_that_are_taken_many_times_are_computed_once() -> None:
+    compiled = bz.jit(lambda x, i: bnp.exp(x)[i]).lower(bnp.ones(100), bnp.arange(100_000)).compile()
+    assert len(compiled.kernels) == 2
+
+
+def test_a_donated_array_is_updated_in_place() -> None:
+    x, i = bnp.zeros(1000), bnp.array([3, 3, -1])
+    f = bz.jit(lambda x, i: x.at[i].add(1.0), donate_argnums=0)
+    text = f.lower(x, i).compile().as_text("program")
+    assert "copy" not in text and "scatter" in text
+    assert np.asarray(f(x, i))[[3, 999]].tolist() == [2.0, 1.0]
+
+
+def test_updates_in_a_loop_stay_in_one_array() -> None:
+    def f(x: Any, indices: Any) -> Any:
+        return bz.lax.fori_loop(0, 50, lambda k, x: x.at[indices[k]].add(1.0).at[k % 3].max(2.0), x)
+
+    indices = np.arange(50, dtype=np.int32)[:, None] % np.array([7, 5])
+    found = np.asarray(bz.jit(f)(np.zeros(8, np.float32), indices))
+    want = np.zeros(8, np.float32)
+    for k in range(50):
+        np.add.at(want, indices[k], 1.0)
+        want[k % 3] = max(want[k % 3], 2.0)
+    assert found.tolist() == want.tolist()

@@ -13,11 +13,12 @@ import pytest
 from jax import lax
 
 from braze.dtypes import F32, I32
-from braze.ops import cumulative, dot, elementwise, reduce, shape, sorting, transcendental, windows
+from braze.ops import cumulative, dot, elementwise, indexing, reduce, shape, sorting, transcendental, windows
 from braze.trace.staging import stage
 from braze.types import TensorType
 
 ZERO, ONE = np.float32(0), np.float32(1)
+INDICES = np.array([[2], [0]], np.int32)
 DOT = {"lhs_batching_dimensions": (0,), "rhs_batching_dimensions": (0,), "lhs_contracting_dimensions": (1,),
        "rhs_contracting_dimensions": (1,), "dtype": F32, "precision": None}  # fmt: skip
 
@@ -53,6 +54,11 @@ CASES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
     (lambda x: shape.dynamic_slice(x, np.int32(1), np.int32(2), slice_sizes=(2, 2)),
      lambda x: lax.dynamic_slice(x, (np.int32(1), np.int32(2)), (2, 2))),
     (lambda x: reduce.reduce_sum(x, axes=(0,)), lambda x: jnp.sum(x, 0)),
+    (lambda x: indexing.gather(x, INDICES, dimension_numbers=indexing.GatherDimensionNumbers((1,), (0,), (0,)),
+                               slice_sizes=(1, 4), indices_are_sorted=False, unique_indices=True,
+                               mode=indexing.GatherScatterMode.CLIP, fill_value=None),
+     lambda x: lax.gather(x, INDICES, lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 4), unique_indices=True,
+                          mode="clip")),
     (lambda x: reduce.argmax(x, axes=(0,), index_dtype=I32), lambda x: lax.argmax(x, 0, np.int32)),
     (lambda x: transcendental.erf_inv(x), lambda x: lax.erf_inv(x)),
     (lambda x: cumulative.cumsum(x, axis=1, reverse=True), lambda x: lax.cumsum(x, 1, reverse=True)),

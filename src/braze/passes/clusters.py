@@ -255,7 +255,8 @@ def _place(cluster: Cluster, consumers: list[tuple[Instruction, int]]) -> Verdic
         axes = operand_axes(cluster, consumer, position)
         factor = cluster.factor.get(result, 1)
         if axes is None:
-            unknown += factor
+            # Of few elements that are taken many times, each is computed as often.
+            unknown += factor * max(1, result.type.size // max(consumer.operands[position].type.size, 1))
         else:
             demands[axes] = max(demands.get(axes, 0), factor)
         is_map = isinstance(consumer.op.kernel, IndexMap) and not writes_in_place(consumer)
