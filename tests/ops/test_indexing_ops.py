@@ -186,3 +186,16 @@ def test_the_last_of_several_wins_in_its_derivative_too() -> None:
     dx, du = bz.jit(bz.grad(lambda x, u: (f(x, u) * weights).sum(), argnums=(0, 1)))(x, u)
     assert np.asarray(dx).tolist() == [0.0, 0.0, 30.0]
     assert np.asarray(du).tolist() == [0.0, 20.0, 10.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d not in dtypes.COMPLEX], ids=dtypes.short)
+def test_every_dtype_adds_up_in_the_same_order_on_both_targets(dtype: dtypes.DType) -> None:
+    """Single elements, a chunk at a time, and rows; halves round after every addition."""
+    rng = np.random.default_rng(5)
+    attrs: dict[str, Any] = {"indices_are_sorted": False, "unique_indices": False, "mode": MODES[1]}
+    for shape, count, numbers in (((50,), 600, ((), (0,), (0,))), ((9, 33), 20, ((1,), (0,), (0,)))):
+        x, u = (np.abs(rng.normal(size=(n, *shape[1:])) * 3).astype(dtype) for n in (shape[0], count))
+        i = rng.integers(0, shape[0], (count, 1)).astype(np.int32)
+        attrs["dimension_numbers"] = ScatterDimensionNumbers(*numbers)
+        found = bz.jit(lambda x, i, u: indexing.scatter_add(x, i, u, **attrs))(x, i, u)
+        assert_exact(np.asarray(found), indexing.scatter_add.numpy(x, i, u, **attrs))
