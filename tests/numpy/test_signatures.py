@@ -24,7 +24,6 @@ ABSENT_EVERYWHERE = {
 DEVIATIONS = {
     "numpy.array": {"args"},  # only there to give a message for positional use
     "numpy.pad": {"kwargs", "constant_values"},  # of the modes, `constant` exists
-    "numpy.repeat": {"total_repeat_length"},  # one count for all elements
     "lax.cond": {"operand"},  # deprecated
     "lax.switch": {"operand"},  # deprecated
     "lax.dot": {"dimension_numbers"},  # dot_general has them

@@ -173,6 +173,26 @@ def put_along_axis(
     return lax.reshape(found, original) if typeof(found).shape != original else found
 
 
+def repeated(a: ArrayLike, repeats: ArrayLike, axis: int | None, total: int | None) -> Array:
+    """`repeat` with a count for each element."""
+    if axis is None:
+        a, axis = shape.ravel(a), 0
+    axis = lax.canonical_axis(axis, typeof(a).ndim)
+    count = typeof(a).shape[axis]
+    repeats = _integers("repeat", repeats)
+    if typeof(repeats).shape not in ((), (1,), (count,)):
+        raise errors.ShapeError(
+            f"repeat: repeats have shape {typeof(repeats).shape}, where the axis has {count} entries."
+        )
+    if total is None:
+        known = _known("repeat", repeats, "pass total_repeat_length=, the length of the result.")
+        source: Array = np.repeat(np.arange(count, dtype=np.int32), known)
+    else:
+        ends = cumulative.cumsum(shape.broadcast_to(repeats, (count,)))
+        source = searchsorted(ends, lax.iota(typeof(ends).dtype, total), "right")
+    return take(a, source, axis, mode="clip")
+
+
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """For each element of a, the element of the choice of that number; all broadcast.
 

@@ -286,10 +286,19 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     return lax.reshape(repeated, [c * n for c, n in zip(counts, sizes, strict=True)])
 
 
-def repeat(a: ArrayLike, repeats: int, axis: int | None = None) -> Array:
-    """Each element so many times in a row."""
-    if not isinstance(repeats, int):
-        raise errors.UnsupportedError("repeat: one Python int for all elements is wanted.")
+def repeat(
+    a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
+    """Each element so many times in a row: one count for all, or a count each.
+
+    Args:
+        total_repeat_length: the length of the result where counts are not known while tracing; what is too much
+            is cut off, and the last element fills up.
+    """
+    if not isinstance(repeats, int) or total_repeat_length is not None:
+        from braze.numpy.selecting import repeated
+
+        return repeated(a, repeats, axis, total_repeat_length)
     if axis is None:
         a, axis = ravel(a), 0
     t = typeof(a)
