@@ -4,7 +4,8 @@ dtypes are NumPy's own objects (`ml_dtypes` adds the rest), so that nothing need
 `short(dtype)` is the name in jaxprs (`f32`), `HLO_NAMES` the name in StableHLO (`f32`, `i1`, `ui8`).
 
 Promotion follows JAX's lattice: types that the user named meet at their join; Python scalars are weak and
-only choose the kind. Source: JAX's type promotion design note (JEP 9407).
+only choose the kind. Where the default types have 32 bits, 64 come from operands alone: i32 and u32, whose join
+is i64, meet at i32. Source: JAX's type promotion design note (JEP 9407).
 """
 
 from __future__ import annotations
@@ -223,9 +224,12 @@ def promote(operands: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
 
     Args:
         operands: pairs of dtype and weak flag.
+    Raises: DTypeError for types that do not mix with others, as float0.
 
     >>> promote([(F32, False), (I32, True)])[0]
     dtype('float32')
+    >>> promote([(I32, False), (U32, False)])[0]
+    dtype('int32')
     """
     pairs = list(operands)
     if all(pair == pairs[0] for pair in pairs):
@@ -247,4 +251,6 @@ def promote(operands: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
         case "c*":
             return (C128 if knobs.get("x64") else C64), True
     assert isinstance(joined, np.dtype), "the lattice holds dtypes and the three weak kinds"
+    if joined == I64 and all(dtype not in (I64, U64) for dtype, _ in pairs):
+        joined = default_int()
     return joined, all(weak for _, weak in pairs)
