@@ -7,6 +7,7 @@ use the facets by right.
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,9 @@ def test_most_operations_have_samples() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_examples_run_as_machine_code(
-    path: Path, no_facets: None, capsys: pytest.CaptureFixture[str]
+    path: Path, no_facets: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
 
