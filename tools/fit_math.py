@@ -1,8 +1,9 @@
 """Fit the polynomials of the math library and write `src/braze/kernel/coefficients.py`.
 
-Run `python tools/fit_math.py`; it takes about a minute and needs mpmath. Each row of `FITS` says which
+Run `python tools/fit_math.py [NAME …]`; named rows are fitted anew and the others kept, no name fits all, which
+takes some minutes. It needs mpmath. Each row of `_fits` says which
 function is approximated on which interval, in which power basis, and how small the error must be; the
-degree is the least that reaches it. The fit is Remez's exchange in 60-digit arithmetic; coefficients are then
+degree is the least that reaches it, from `start` on. The fit is Remez's exchange in 60-digit arithmetic; coefficients are then
 rounded to the dtype one after the other from the lowest degree, refitting the rest each time, so that the
 rounded polynomial is nearly as good as the real one.
 
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -35,6 +38,8 @@ class Fit:
         weight: turns an absolute error of p into a relative error of the function.
         refits: whether coefficients are rounded one by one; on an interval far wider than 1, where the low ones
             settle little, all at once does better.
+        start: the first degree that is tried.
+        wide: whether coefficients are doubles although the error is meant for f32: the function is computed in f64.
     """
 
     name: str
@@ -44,6 +49,8 @@ class Fit:
     low: mpf
     high: mpf
     bits: float
+    start: int = 2
+    wide: bool = False
     refits: bool = True
 
 
@@ -71,6 +78,55 @@ _atanh_tail = _series(
 _sin_tail = _series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mpf(1) / 6)
 _cos_tail = _series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mpf(1) / 24)
 _tanh_tail = _series(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mpf(1) / 3)
+_log_tail_2 = _series(
+    lambda z: (mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z))) / mp.sqrt(z) - 2 - 2 * z / 3) / z**2, mpf(2) / 5
+)
+_sinh_tail = _series(lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, mpf(1) / 6)
+_cosh_tail = _series(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, mpf(1) / 2)
+_exp2_tail = _series(lambda r: (2**r - 1) / r, mp.log(2))
+_erf_tail = _series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1)
+_log2_tail = _series(lambda f: mp.log(1 + f, 2) / f, 1 / mp.log(2))
+_lgamma_near = _series(lambda v: mp.loggamma(2 + v) / v, mp.digamma(2))
+
+
+def _odd_tail(f: Function, limit: mpf) -> tuple[Function, Function]:
+    """(f(√z)/√z - 1)/z for an odd f with f(x) = x + limit·x³ …, and its weight."""
+    tail = _series(lambda z: (f(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, limit)
+    return tail, lambda z: z / (1 + z * tail(z))
+
+
+_tan, _asin, _atan = (
+    _odd_tail(mp.tan, mpf(1) / 3),
+    _odd_tail(mp.asin, mpf(1) / 6),
+    _odd_tail(mp.atan, -mpf(1) / 3),
+)
+_asinh, _atanh = _odd_tail(mp.asinh, -mpf(1) / 6), _odd_tail(mp.atanh, mpf(1) / 3)
+
+
+def _stirling(w: mpf) -> mpf:
+    """What Stirling's formula of log Γ(x) lacks, times x, for w = 1/x²."""
+    x = 1 / mp.sqrt(w)
+    return x * (mp.loggamma(x) - (x - mpf(1) / 2) * mp.log(x) + x - mp.log(2 * mp.pi) / 2)
+
+
+def _digamma_tail(w: mpf) -> mpf:
+    """log x - 1/2x - ψ(x), over w = 1/x²."""
+    x = 1 / mp.sqrt(w)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / w
+
+
+ERFC_MIDDLE = mpf(4)
+"""K of the variable t = (x - K)/(x + K) in which erfc is fitted."""
+
+
+def _erfcx(t: mpf) -> mpf:
+    """e^(x²)·erfc(x)·(x + K)."""
+    x = ERFC_MIDDLE * (1 + t) / (1 - t)
+    return mp.exp(x * x) * mp.erfc(x) * (x + ERFC_MIDDLE)
+
+
+def _erfc_variable(x: str) -> mpf:
+    return (mpf(x) - ERFC_MIDDLE) / (mpf(x) + ERFC_MIDDLE)
 
 
 @functools.cache
@@ -126,7 +182,61 @@ def _fits() -> list[Fit]:
         _erf_inv_part("erf_inv_near", "f64", "0", "6.25", -54.2),
         _erf_inv_part("erf_inv_far", "f64", "6.25", "16", -53.0),
         _erf_inv_part("erf_inv_end", "f64", "16", "37", -52.4),
+        # f32 in f64: errors of 2**-36 leave y·log2(x) enough digits.
+        Fit(
+            "log2",
+            "f32",
+            _log2_tail,
+            lambda f: 1 / _log2_tail(f),
+            1 / ROOT - 1,
+            ROOT - 1,
+            -37.0,
+            10,
+            wide=True,
+        ),
+        Fit(
+            "log_twice",
+            "f64",
+            _log_tail_2,
+            lambda z: z**2 / 2,
+            mpf(0),
+            ((ROOT - 1) / (ROOT + 1)) ** 2,
+            -67.0,
+            5,
+        ),
+        Fit(
+            "erf_far",
+            "f32",
+            lambda t: mp.erfc(t + mpf("2.4609375")),
+            lambda t: mpf(1),
+            mpf("-1.4609375"),
+            mpf("1.4609375"),
+            -26.5,
+            13,
+            refits=False,
+        ),
     ]
+    half, quarter = mpf(1) / 2, mpf(1) / 4
+    for dtype, bits, n in (("f32", -27.5, 1), ("f64", -56.5, 2)):
+        rows += [
+            Fit("exp2", dtype, _exp2_tail, lambda r: abs(r), -half, half * mpf("1.004"), bits, 5 * n - 1),
+            Fit("sinh", dtype, _sinh_tail, lambda z: z, mpf(0), LN2_HALF**2, bits, 3 * n - 2),
+            Fit("cosh", dtype, _cosh_tail, lambda z: z, mpf(0), LN2_HALF**2, bits, 3 * n - 1),
+            Fit("tan", dtype, *_tan, mpf(0), QUARTER, bits, 7 * n - 2),
+            Fit("asin", dtype, *_asin, mpf(0), quarter, bits, 5 * n - 2),
+            Fit("asinh", dtype, *_asinh, mpf(0), quarter, bits, 5 * n - 2),
+            Fit("atanh", dtype, *_atanh, mpf(0), quarter, bits, 6 * n - 2),
+            Fit("erf", dtype, _erf_tail, lambda z: 1 / (1 + _erf_tail(z)), mpf(0), mpf(1), bits + 1, 5 * n),
+            Fit("lgamma", dtype, _lgamma_near, lambda v: v, mpf(0), mpf(1), bits, 7 * n, wide=True),
+            Fit("digamma", dtype, lambda v: mp.digamma(2 + v), lambda v: mpf(1), mpf(0), mpf(1), bits + 2, 7 * n, wide=True),
+            Fit("stirling", dtype, _series(_stirling, mpf(1) / 12), lambda w: mp.sqrt(w) / 8,
+                mpf(0), mpf(1) / 64, bits, 2 * n, wide=True),
+            Fit("digamma_far", dtype, _series(_digamma_tail, mpf(1) / 12), lambda w: w,
+                mpf(0), mpf(1) / 25, bits, 3 * n, wide=True),
+            Fit("erfc", dtype, _erfcx, lambda t: 1 / _erfcx(t), _erfc_variable("0.45"),
+                _erfc_variable("27.5"), max(bits, mpf("-53.2")), 10 * n - 1, wide=True, refits=n == 1),
+            Fit("atan", dtype, *_atan, mpf(0), mpf(1), bits, 10 * n - 2),
+        ]  # fmt: skip
     return rows
 
 
@@ -136,9 +246,12 @@ class Remez:
     def __init__(self, fit: Fit, degree: int) -> None:
         self.fit = fit
         self.degree = degree
-        count = 40 * (degree + 2)
+        count = 16 * (degree + 2)
         middle, half = (fit.low + fit.high) / 2, (fit.high - fit.low) / 2
-        self.grid = [middle - half * mp.cos(mp.pi * k / count) for k in range(count + 1)]
+        nodes = [middle - half * mp.cos(mp.pi * k / count) for k in range(count + 1)]
+        self.grid = [
+            x for x in nodes if fit.weight(x) > mpf("1e-30")
+        ]  # where nothing counts, nothing is fitted
         self.values = [fit.f(x) for x in self.grid]
         self.weights = [fit.weight(x) for x in self.grid]
 
@@ -157,16 +270,20 @@ class Remez:
         first, free = len(fixed), self.degree + 1 - len(fixed)
         if free == 0:
             return fixed
-        usable = [k for k, w in enumerate(self.weights) if w > mpf("1e-30")]
-        points = [usable[round(i * (len(usable) - 1) / free)] for i in range(free + 1)]
+        # Not symmetric: the last coefficient of an odd power would be undetermined on symmetric points.
+        points = [round(i * (len(self.grid) - 2) / free) for i in range(free + 1)]
         best: list[mpf] = []
-        least = mp.inf
+        least, idle = mp.inf, 0
         for _ in range(30):
             found = self._interpolate(points, fixed, first, free)
             errors = self._errors(found)
             worst = max(abs(e) for e in errors)
+            idle += 1
             if worst < least:
+                idle = idle if worst > least * mpf("0.99") else 0
                 best, least = found, worst
+            if idle == 4:
+                break
             moved = self._exchange(errors, len(points))
             if moved == points:
                 break
@@ -199,9 +316,8 @@ class Remez:
                     runs[-1] = k
             else:
                 runs.append(k)
-        usable = [k for k, w in enumerate(self.weights) if w > mpf("1e-30")]
         while len(runs) < wanted:
-            ends = [usable[0], *runs, usable[-1]]
+            ends = [0, *runs, len(self.grid) - 1]
             gap = max(range(len(ends) - 1), key=lambda i: ends[i + 1] - ends[i])
             middle = (ends[gap] + ends[gap + 1]) // 2
             runs = sorted({*runs, middle})
@@ -210,25 +326,25 @@ class Remez:
         return runs
 
 
-def _rounded(value: mpf, dtype: str) -> mpf:
+def _rounded(value: mpf, row: Fit) -> mpf:
     # float() of an mpf rounds to nearest even; a second rounding to f32 is one of a 60-digit number's double.
-    return mpf(float(np.float32(float(value)))) if dtype == "f32" else mpf(float(value))
+    return mpf(float(np.float32(float(value)))) if row.dtype == "f32" and not row.wide else mpf(float(value))
 
 
 def fit(row: Fit) -> tuple[list[mpf], float]:
     """Coefficients in the dtype, low degree first, and log2 of the worst weighted error."""
-    for degree in range(2, 24):
+    for degree in range(row.start, 30):
         remez = Remez(row, degree)
         real = remez.solve([])
         if mp.log(remez.error(real), 2) > row.bits:
             continue
-        fixed: list[mpf] = [] if row.refits else [_rounded(c, row.dtype) for c in real]
+        fixed: list[mpf] = [] if row.refits else [_rounded(c, row) for c in real]
         while len(fixed) <= degree:
-            fixed.append(_rounded(remez.solve(fixed)[len(fixed)], row.dtype))
+            fixed.append(_rounded(remez.solve(fixed)[len(fixed)], row))
         error = float(mp.log(remez.error(fixed), 2))
         if error <= row.bits:
             return fixed, error
-    raise ValueError(f"{row.name} {row.dtype}: no degree below 24 reaches 2**{row.bits}")
+    raise ValueError(f"{row.name} {row.dtype}: no degree below 30 reaches 2**{row.bits}")
 
 
 HEADER = '''"""Coefficients of the math library, low degree first. Written by `tools/fit_math.py`; do not edit.
@@ -251,17 +367,30 @@ def _two_over_pi(bits: int) -> list[str]:
 
 
 def main() -> None:
+    names = sys.argv[1:]
+    kept = {} if not names else _present()
     lines = [HEADER]
     for row in _fits():
-        coefficients, error = fit(row)
-        lines.append(f'    ("{row.name}", "{row.dtype}"): (  # {error:.1f}\n')
-        lines += [f"        {float(c)!r},\n" for c in coefficients]
-        lines.append("    ),\n")
-        print(f"{row.name} {row.dtype}: degree {len(coefficients) - 1}, error 2**{error:.1f}")
+        text = kept.get((row.name, row.dtype)) if row.name not in names else None
+        if text is None:
+            coefficients, error = fit(row)
+            text = f'    ("{row.name}", "{row.dtype}"): (  # {error:.1f}\n'
+            text += "".join(f"        {float(c)!r},\n" for c in coefficients) + "    ),\n"
+            print(f"{row.name} {row.dtype}: degree {len(coefficients) - 1}, error 2**{error:.1f}", flush=True)
+        lines.append(text)
     lines.append("}\n\n")
     lines += _two_over_pi(1408)
-    target = pathlib.Path(__file__).parent.parent / "src/braze/kernel/coefficients.py"
-    target.write_text("".join(lines))
+    TARGET.write_text("".join(lines))
+
+
+TARGET = pathlib.Path(__file__).parent.parent / "src/braze/kernel/coefficients.py"
+
+
+def _present() -> dict[tuple[str, str], str]:
+    """The entries of the file as it is, by name and dtype."""
+    entries = re.findall(r'^    \("(\w+)", "(\w+)"\): \(.*?^    \),\n', TARGET.read_text(), re.M | re.S)
+    whole = re.finditer(r'^    \("\w+", "\w+"\): \(.*?^    \),\n', TARGET.read_text(), re.M | re.S)
+    return {key: match.group() for key, match in zip(entries, whole, strict=True)}
 
 
 if __name__ == "__main__":

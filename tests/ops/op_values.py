@@ -88,10 +88,9 @@ def assert_within(op: Op, have: np.ndarray, want: np.ndarray, terms: int = 1, si
     eps = float(np.finfo(have.dtype).eps)
     wide, other = have.astype(np.float64), want.astype(np.float64)
     match op.error:
-        case Ulp(f32, f64):
-            bound = (
-                2 * (f32 if have.dtype == np.float32 else f64) * np.spacing(np.abs(want)).astype(np.float64)
-            )
+        case Ulp(f32, f64, least):
+            unit = np.spacing(np.maximum(np.abs(want), have.dtype.type(least))).astype(np.float64)
+            bound = 2 * (f32 if have.dtype == np.float32 else f64) * unit
         case Bound(c):
             bound = 2 * c * np.log2(max(terms, 2)) * eps * size
         case Factors(c):

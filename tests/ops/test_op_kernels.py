@@ -47,7 +47,7 @@ def run_kernels(op: Op, arrays: list[np.ndarray], attrs: dict, fused: bool = Fal
     return [buffers["result", i].reshape(r.type.shape) for i, r in enumerate(results)]
 
 
-SYMBOLS = {"braze_sin_huge": np.sin, "braze_cos_huge": np.cos}
+SYMBOLS = {"braze_sin_huge": np.sin, "braze_cos_huge": np.cos, "braze_tan_huge": np.tan}
 
 
 @pytest.mark.parametrize("op", KERNELS, ids=str)

@@ -5,6 +5,7 @@ jvp against central differences in f64; transpose by the dot-product test; batch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,17 @@ from braze.types import TensorType
 
 WITH_JAXPRS = {name for name, op in PRIMITIVES.items() if op.jaxprs}
 TESTED = [op for op in PRIMITIVES.values() if op.name not in WITH_JAXPRS | {"debug_callback"}]
+DIFFERENTIATED = [op for op in TESTED if not isinstance(op.jvp, Absent)]
 LARGEST = 130
 """Elements of an operand up to which samples are differentiated and looped over."""
+
+
+POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "acosh", "pow", "lgamma", "digamma"}
+DOMAINS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "acosh": lambda x: x + 1, "asin": lambda x: 0.4 * x, "acos": lambda x: 0.4 * x, "atanh": lambda x: 0.4 * x,
+    "erf_inv": lambda x: 0.4 * x,
+}  # fmt: skip
+"""Where functions are smooth, out of numbers in (0.3, 2.3)."""
 
 
 def small(op: Op) -> list[Sample]:
@@ -37,11 +47,8 @@ def smooth(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> list
         if t.dtype == F64:
             n = max(t.size, 1)
             spread = (rng.permutation(n) + 0.5 + 0.3 * rng.random(n))[: t.size] / n * 2 + 0.3
-            sign = (
-                np.where(rng.random(t.size) < 0.5, -1.0, 1.0)
-                if op.title not in ("log", "sqrt", "rsqrt")
-                else 1.0
-            )
+            sign = np.where(rng.random(t.size) < 0.5, -1.0, 1.0) if op.title not in POSITIVE else 1.0
+            spread = DOMAINS.get(op.title, lambda x: x)(spread)
             arrays.append((spread * sign).reshape(t.shape))
         else:
             arrays.append(plain)
@@ -51,7 +58,7 @@ def smooth(op: Op, types: tuple[TensorType, ...], attrs: dict[str, Any]) -> list
 
 
 # What cuts derivatives off is the one operation whose derivative is not that of its values.
-@pytest.mark.parametrize("op", [op for op in TESTED if op.title != "stop_gradient"], ids=str)
+@pytest.mark.parametrize("op", [op for op in DIFFERENTIATED if op.title != "stop_gradient"], ids=str)
 def test_jvp_is_the_directional_difference(op: Op) -> None:
     for types, attrs in small(op):
         floats = [i for i, t in enumerate(types) if t.dtype == F64]

@@ -113,6 +113,26 @@ def _named(function: Named, op: Op, doc: str) -> Named:
 
 
 abs = _unary(elementwise.abs)
+acos = _unary(transcendental.acos)
+acosh = _unary(transcendental.acosh)
+asin = _unary(transcendental.asin)
+asinh = _unary(transcendental.asinh)
+atan = _unary(transcendental.atan)
+atanh = _unary(transcendental.atanh)
+cbrt = _unary(transcendental.cbrt)
+cosh = _unary(transcendental.cosh)
+digamma = _unary(transcendental.digamma)
+erf = _unary(transcendental.erf)
+erfc = _unary(transcendental.erfc)
+exp2 = _unary(transcendental.exp2)
+expm1 = _unary(transcendental.expm1)
+lgamma = _unary(transcendental.lgamma)
+log1p = _unary(transcendental.log1p)
+log2 = _unary(transcendental.log2)
+log10 = _unary(transcendental.log10)
+logistic = _unary(transcendental.logistic)
+sinh = _unary(transcendental.sinh)
+tan = _unary(transcendental.tan)
 ceil = _unary(elementwise.ceil)
 erf_inv = _unary(transcendental.erf_inv)
 cos = _unary(transcendental.cos)
@@ -130,6 +150,7 @@ square = _unary(elementwise.square)
 tanh = _unary(transcendental.tanh)
 
 add = _binary(elementwise.add)
+atan2 = _binary(transcendental.atan2)
 bitwise_and = _binary(elementwise.and_)
 bitwise_or = _binary(elementwise.or_)
 bitwise_xor = _binary(elementwise.xor)
@@ -153,6 +174,21 @@ sub = _binary(elementwise.sub)
 def integer_pow(x: ArrayLike, y: int) -> Array:
     """x**y for a Python int y, by repeated squaring; a negative y takes the reciprocal at the end."""
     return bind(elementwise.integer_pow, x, y=int(y))
+
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """x**y in floating point; a Python int y multiplies by repeated squaring, as `integer_pow`.
+
+    Zeros, infinities and NaN as IEEE 754's pow: x**0 and 1**y are 1 whatever the other is, a negative x to a power
+    that is no whole number is NaN.
+
+    >>> from braze import lax
+    >>> lax.pow(2.0, 0.5)
+    Array(1.4142135, dtype=float32, weak_type=True)
+    """
+    if isinstance(y, int) and not isinstance(y, bool):
+        return integer_pow(x, y)
+    return bind(transcendental.pow, *_complete(x, y))
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:

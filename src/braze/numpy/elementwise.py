@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -57,6 +58,38 @@ sin = _unary("sin", lax.sin, "Sine of x in radians, elementwise.", inexact=True)
 cos = _unary("cos", lax.cos, "Cosine of x in radians, elementwise.", inexact=True)
 tanh = _unary("tanh", lax.tanh, "Hyperbolic tangent, elementwise.", inexact=True)
 sqrt = _unary("sqrt", lax.sqrt, "Square root, elementwise; NaN below 0.", inexact=True)
+exp2 = _unary("exp2", lax.exp2, "2**x, elementwise; whole powers are exact.", inexact=True)
+expm1 = _unary("expm1", lax.expm1, "e**x - 1, elementwise, accurate near 0.", inexact=True)
+log1p = _unary(
+    "log1p", lax.log1p, "log(1 + x), elementwise, accurate near 0; -inf at -1, NaN below.", inexact=True
+)
+tan = _unary("tan", lax.tan, "Tangent of x in radians, elementwise.", inexact=True)
+sinh = _unary("sinh", lax.sinh, "Hyperbolic sine, elementwise.", inexact=True)
+cosh = _unary("cosh", lax.cosh, "Hyperbolic cosine, elementwise.", inexact=True)
+cbrt = _unary("cbrt", lax.cbrt, "Cube root, elementwise, of negative numbers too.", inexact=True)
+arcsin = _unary(
+    "arcsin", lax.asin, "Arc sine in [-π/2, π/2], elementwise; NaN outside [-1, 1].", inexact=True
+)
+asin = _unary("asin", lax.asin, "Arc sine in [-π/2, π/2], elementwise; NaN outside [-1, 1].", inexact=True)
+arccos = _unary("arccos", lax.acos, "Arc cosine in [0, π], elementwise; NaN outside [-1, 1].", inexact=True)
+acos = _unary("acos", lax.acos, "Arc cosine in [0, π], elementwise; NaN outside [-1, 1].", inexact=True)
+arctan = _unary("arctan", lax.atan, "Arc tangent in [-π/2, π/2], elementwise.", inexact=True)
+atan = _unary("atan", lax.atan, "Arc tangent in [-π/2, π/2], elementwise.", inexact=True)
+arcsinh = _unary("arcsinh", lax.asinh, "Inverse hyperbolic sine, elementwise.", inexact=True)
+asinh = _unary("asinh", lax.asinh, "Inverse hyperbolic sine, elementwise.", inexact=True)
+arccosh = _unary("arccosh", lax.acosh, "Inverse hyperbolic cosine, elementwise; NaN below 1.", inexact=True)
+acosh = _unary("acosh", lax.acosh, "Inverse hyperbolic cosine, elementwise; NaN below 1.", inexact=True)
+arctanh = _unary(
+    "arctanh",
+    lax.atanh,
+    "Inverse hyperbolic tangent, elementwise; infinite at ±1, NaN outside.",
+    inexact=True,
+)
+atanh = _unary(
+    "atanh", lax.atanh, "Inverse hyperbolic tangent, elementwise; infinite at ±1, NaN outside.", inexact=True
+)
+log2 = _unary("log2", lax.log2, "Logarithm to base 2, elementwise; exact for powers of two.", inexact=True)
+log10 = _unary("log10", lax.log10, "Logarithm to base 10, elementwise.", inexact=True)
 negative = _unary("negative", lax.neg, "-x, elementwise.")
 positive = _unary("positive", lax.as_array, "x itself, elementwise.")
 invert = _unary("invert", lax.bitwise_not, "Bits flipped; logical not of bools.")
@@ -68,6 +101,9 @@ subtract = _binary("subtract", lax.sub, "x - y, elementwise.")
 multiply = _binary("multiply", lax.mul, "x * y, elementwise; logical and of bools.")
 true_divide = _binary("true_divide", lax.div, "x / y in floating point, elementwise.", inexact=True)
 divide = _binary("divide", lax.div, "x / y in floating point, elementwise.", inexact=True)
+_ANGLE = "The angle of the point (x2, x1) in [-π, π], elementwise, in the quadrant that both signs say."
+arctan2 = _binary("arctan2", lax.atan2, _ANGLE, inexact=True)
+atan2 = _binary("atan2", lax.atan2, _ANGLE, inexact=True)
 maximum = _binary("maximum", lax.max, "The larger of x and y, elementwise; NaN if either is NaN.")
 minimum = _binary("minimum", lax.min, "The smaller of x and y, elementwise; NaN if either is NaN.")
 equal = _binary("equal", lax.eq, "x == y, elementwise.")
@@ -232,13 +268,42 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             )
         (base,) = promote("power", x1)
         return lax.integer_pow(base, int(x2))
-    raise errors.UnsupportedError(
-        "power: exponents other than Python ints are not available yet.",
-        hint="write exp(y * log(x)) for positive x, or sqrt(x) for x**0.5.",
-    )
+    x, y = promote("power", x1, x2)
+    if dtypes.is_inexact(typeof(x).dtype):
+        return lax.pow(x, y)
+    return _integer_power(x, y)
+
+
+@composed()
+def _integer_power(x: Array, y: Array) -> Array:
+    """Integers to the power of integers, wrapping; negative exponents count as unsigned ones."""
+    t = typeof(x)
+    if t.dtype == dtypes.BOOL:
+        return lax.bitwise_or(x, lax.bitwise_not(y))
+    result = lax.full_like(x, 1)
+    base, power = x, y
+    for _ in range(8 * t.dtype.itemsize):
+        result = lax.select(lax.ne(lax.bitwise_and(power, 1), 0), lax.mul(result, base), result)
+        base, power = lax.mul(base, base), lax.shift_right_logical(power, 1)
+    return result
 
 
 pow = power
+
+
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """√(x1² + x2²), elementwise, without overflow in between; infinite if either is, even beside NaN."""
+    return _hypot(*promote("hypot", x1, x2, inexact=True))
+
+
+@composed()
+def _hypot(x: Array, y: Array) -> Array:
+    x, y = lax.abs(x), lax.abs(y)
+    infinite = lax.bitwise_or(lax.eq(x, math.inf), lax.eq(y, math.inf))
+    large, small = lax.max(x, y), lax.min(x, y)
+    divisor = lax.select(lax.eq(large, 0), lax.full_like(large, 1), large)
+    length = lax.mul(large, lax.sqrt(lax.add(lax.square(lax.div(small, divisor)), 1)))
+    return lax.select(infinite, lax.full_like(length, math.inf), length)
 
 
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:

@@ -1,4 +1,4 @@
-"""Sine and cosine in f64 for the `numpy` facets, arguments of any size reduced exactly.
+"""Sine, cosine and tangent in f64 for the `numpy` facets, arguments of any size reduced exactly.
 
 C libraries differ here: glibc 2.36's cosine of 6381956970095103 · 2^797 is 8 ulp off. Beyond `LARGE` the
 argument is reduced modulo π/2 in Python's integers, one element at a time, which is slow and rare.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,21 +60,36 @@ def _large(x: float, shift: int) -> float:
     return -value if quadrant >= 2 else value
 
 
-def _function(x: Any, plain: Any, shift: int) -> Any:
+def _large_or_plain(x: Any, plain: Callable[[Any], Any], of_large: Callable[[float], float]) -> Any:
     found = np.asarray(plain(x))
     if np.iscomplexobj(found):
         return found
     large = np.asarray(np.abs(x) > LARGE)
     if large.any():
-        found[large] = [_large(v, shift) for v in np.asarray(x)[large].tolist()]
+        found[large] = [of_large(v) for v in np.asarray(x)[large].tolist()]
     return found
 
 
 def sin(x: Any) -> Any:
     """Sine of an f64 (or complex) array."""
-    return _function(x, np.sin, 0)
+    return _large_or_plain(x, np.sin, lambda v: _large(v, 0))
 
 
 def cos(x: Any) -> Any:
     """Cosine of an f64 (or complex) array."""
-    return _function(x, np.cos, 1)
+    return _large_or_plain(x, np.cos, lambda v: _large(v, 1))
+
+
+def _large_tan(x: float) -> float:
+    """tan(high + low) = t + low·(1 + t²), -1/t in odd quadrants."""
+    if not math.isfinite(x):
+        return math.nan
+    quadrant, high, low = reduced(x)
+    t = math.tan(high)
+    t += low * (1 + t * t)
+    return -1 / t if quadrant % 2 else t
+
+
+def tan(x: Any) -> Any:
+    """Tangent of an f64 (or complex) array."""
+    return _large_or_plain(x, np.tan, _large_tan)

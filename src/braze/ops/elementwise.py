@@ -57,6 +57,7 @@ from braze.ops.table import (
     LINEAR,
     PRIMITIVES,
     ZERO,
+    Absent,
     Error,
     Op,
     Sample,
@@ -93,7 +94,7 @@ def unary(
     return Op(
         name, hlo=hlo,
         infer=infer, numpy=quiet(numpy), error=error,
-        jvp=jvp if jvp in (ZERO, LINEAR) else (jvp,), transpose=transpose, batch=ELEMENTWISE,
+        jvp=jvp if jvp in (ZERO, LINEAR) or isinstance(jvp, Absent) else (jvp,), transpose=transpose, batch=ELEMENTWISE,
         kernel=kernel, cost=elementwise_cost(name, 0 if transcendentals else 1, transcendentals),
         samples=elementwise_samples(allowed),
     )  # fmt: skip
@@ -107,8 +108,10 @@ def binary(
     jvp: Any,
     kernel: Facet,
     *,
+    error: Error = EXACT,
     transpose: Any = NOT_LINEAR,
     commutative: bool = False,
+    transcendentals: int = 0,
 ) -> Op:
     """An op on two operands of one type that keeps it."""
 
@@ -119,9 +122,10 @@ def binary(
 
     return Op(
         name, hlo=hlo,
-        infer=infer, numpy=quiet(numpy), error=EXACT,
+        infer=infer, numpy=quiet(numpy), error=error,
         jvp=jvp, transpose=transpose, batch=ELEMENTWISE,
-        kernel=kernel, cost=elementwise_cost(name), samples=elementwise_samples(allowed, 2),
+        kernel=kernel, cost=elementwise_cost(name, 0 if transcendentals else 1, transcendentals),
+        samples=elementwise_samples(allowed, 2),
         commutative=commutative,
     )  # fmt: skip
 

@@ -75,10 +75,11 @@ class Exact(Record):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Ulp(Record):
-    """Worst error in units in the last place of the result, by dtype."""
+    """Worst error in units in the last place of the result, by dtype; smaller results count as `least`."""
 
     f32: float
     f64: float
+    least: float = 0.0
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ PYTHON = (
 )  # fmt: skip
 PROGRAM_SYMBOLS = (
     "braze_parallel", "braze_host", "braze_poll", "braze_alloc", "braze_free", "braze_call",
-    "braze_sin_huge", "braze_cos_huge",
+    "braze_sin_huge", "braze_cos_huge", "braze_tan_huge",
 )  # fmt: skip
 
 

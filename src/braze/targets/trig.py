@@ -1,4 +1,4 @@
-"""Sine and cosine of doubles of any size, as LLVM IR: the slow path that kernels call lane by lane.
+"""Sine, cosine and tangent of doubles of any size, as LLVM IR: the slow path that kernels call lane by lane.
 
 The short reduction of `kernel/math` ends where n·π/2 no longer fits a few numbers. Here x = m·2**e with
 an integer m; the bits of 2/π that weigh 4 or more in x·2/π only add whole turns and are left out, and the
@@ -39,7 +39,7 @@ def _horner(name: str, coefficients: tuple[float, ...]) -> list[str]:
 
 
 def huge_trig() -> str:
-    """LLVM IR of `double @braze_sin_huge(double)` and `double @braze_cos_huge(double)`."""
+    """LLVM IR of `braze_sin_huge`, `braze_cos_huge` and `braze_tan_huge`, each `double(double)`."""
     form = FORMATS[F64]
     words = [TWO_OVER_PI >> (64 * k) & (2**64 - 1) for k in range(WORDS)]
     high, low, _ = form.half_pi
@@ -153,6 +153,13 @@ define double @braze_sin_huge(double %x) nounwind {{
 
 define double @braze_cos_huge(double %x) nounwind {{
   %y = call double @braze_trig_huge(double %x, i64 1)
+  ret double %y
+}}
+
+define double @braze_tan_huge(double %x) nounwind {{
+  %sine = call double @braze_trig_huge(double %x, i64 0)
+  %cosine = call double @braze_trig_huge(double %x, i64 1)
+  %y = fdiv double %sine, %cosine
   ret double %y
 }}
 """

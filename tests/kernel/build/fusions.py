@@ -214,7 +214,7 @@ class _Plain:
         self.array = array.copy()
 
 
-_HUGE = {"braze_sin_huge": np.sin, "braze_cos_huge": np.cos}
+_HUGE = {"braze_sin_huge": np.sin, "braze_cos_huge": np.cos, "braze_tan_huge": np.tan}
 
 
 def run(instruction: Instruction, args: Sequence[np.ndarray] | None = None, **kwargs: float) -> Executed:

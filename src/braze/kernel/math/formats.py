@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,11 @@ class Format(Record):
     smallest_normal: float
     root_half_bits: int
 
+    @property
+    def epsilon(self) -> float:
+        """From 1 to the next number."""
+        return 2.0**-self.mantissa
+
     def polynomial(self, name: str) -> tuple[float, ...]:
         return POLYNOMIALS[name, self.name]
 
@@ -85,3 +91,36 @@ def nearest(b: Builder, x: Operand, factor: float, form: Format) -> tuple[Operan
     large = 1.5 * 2.0**form.mantissa
     shifted = b.fma(x, factor, large)
     return b.sub(shifted, large), b.bitcast(shifted, form.integer)
+
+
+def fast_sum(b: Builder, large: Operand, small: Operand) -> tuple[Operand, Operand]:
+    """The sum and its rounding error, exact where `large` is not the smaller one, or is 0."""
+    total = b.add(large, small)
+    return total, b.add(b.sub(large, total), small)
+
+
+def exact_sum(b: Builder, x: Operand, y: Operand | float) -> tuple[Operand, Operand]:
+    """The sum and its rounding error, whichever is larger."""
+    total = b.add(x, y)
+    part = b.sub(total, y)
+    return total, b.add(b.sub(x, part), b.sub(y, b.sub(total, part)))
+
+
+def exact_product(b: Builder, x: Operand, y: Operand | float) -> tuple[Operand, Operand]:
+    """The product and its rounding error."""
+    product = b.mul(x, y)
+    return product, b.fma(x, y, b.neg(product))
+
+
+def keep_small(b: Builder, x: Operand, result: Operand, limit: float) -> Operand:
+    """x itself where it is so small that f(x) = x: keeps -0.0 and the last bits of subnormal numbers."""
+    return b.select(b.lt(b.abs(x), limit), x, result)
+
+
+def is_nan(b: Builder, x: Operand) -> Operand:
+    return b.ne(x, x)
+
+
+def in_f64(b: Builder, x: Operand, function: Callable[[Builder, Operand, DType], Operand]) -> Operand:
+    """A function that computes in f64 to the accuracy of the operand's dtype."""
+    return b.cast(function(b, b.cast(x, F64), x.dtype), x.dtype)
