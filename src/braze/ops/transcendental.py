@@ -226,7 +226,9 @@ def _bell(x: Any) -> Any:
 
 
 erf: Op = _function("erf", "chlo.erf", _of_python(math.erf), lambda t, x: mul(t, _bell(x)))
-erfc: Op = _function("erfc", "chlo.erfc", _of_python(math.erfc), lambda t, x: neg(mul(t, _bell(x))))
+erfc: Op = _function(
+    "erfc", "chlo.erfc", _of_python(math.erfc), lambda t, x: neg(mul(t, _bell(x))), error=Ulp(1, 3)
+)
 
 
 def _lgamma_of_float(x: float) -> float:

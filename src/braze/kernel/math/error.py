@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from braze.dtypes import F32, F64, DType
 from braze.kernel.ir import Operand
 from braze.kernel.math.exponential import exp_of_sum, reduced
-from braze.kernel.math.formats import FORMATS, exact_product, horner, in_f64
+from braze.kernel.math.formats import FORMATS, exact_product, exact_sum, horner, in_f64
 
 if TYPE_CHECKING:
     from braze.kernel.builder import Builder
@@ -35,11 +35,22 @@ def _beyond(b: Builder, size: Operand, accuracy: DType) -> Operand:
     square, low = exact_product(b, size, size)
     n, r, r_low = reduced(b, b.neg(square), form)
     power = exp_of_sum(b, r, b.sub(r_low, low), accuracy)
-    inverse = b.div(1.0, b.add(size, MIDDLE))
-    t = b.mul(b.sub(size, MIDDLE), inverse)
-    scaled = b.mul(horner(b, t, FORMATS[accuracy].polynomial("erfc")), inverse)
-    # Q(t)/(x + 4) lies in [0.017, 0.2]; ×8 keeps the operand of `scale_fast` in its range
-    return b.scale_fast(b.mul(b.mul(power, scaled), 8.0), b.sub(n, 3.0))
+    below, below_low = exact_sum(b, size, MIDDLE)
+    inverse = b.div(1.0, below)
+    # what the inverse lacks, carried through the two products
+    rest = b.fma(b.neg(below_low), inverse, b.fma(b.neg(below), inverse, 1.0))
+    inverse_low = b.mul(rest, inverse)
+    from_middle = b.sub(size, MIDDLE)
+    t = b.fma(from_middle, inverse, b.mul(from_middle, inverse_low))
+    q = horner(b, t, FORMATS[accuracy].polynomial("erfc"))
+    scaled, lost = exact_product(b, q, inverse)
+    lost = b.fma(q, inverse_low, lost)
+    value, value_low = exact_product(b, power, scaled)
+    value = b.add(value, b.fma(power, lost, value_low))
+    # 2**n in two factors, neither of which is subnormal.
+    first = b.rint(b.mul(n, 0.5))
+    one = b.lift(1.0, F64)
+    return b.mul(b.mul(value, b.scale_fast(one, first)), b.scale_fast(one, b.sub(n, first)))
 
 
 def erf(b: Builder, x: Operand) -> Operand:

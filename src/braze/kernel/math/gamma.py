@@ -66,6 +66,8 @@ def _lgamma(b: Builder, x: Operand, accuracy: DType) -> Operand:
         logarithm = _log(b, b.div(PI, b.abs(b.mul(size, sine))), accuracy)
         reflected = b.select(b.eq(part, 0.0), INFINITY, b.sub(logarithm, value))
         reflected = b.select(b.eq(size, INFINITY), INFINITY, reflected)
+        # Next to 0 both sides are -log |x|, and the product could underflow.
+        reflected = b.select(b.lt(size, FORMATS[F64].epsilon / 4), value, reflected)
         return (b.select(negative, reflected, value),)
 
     (result,) = b.if_(any_negative, reflect, lambda: (value,))
