@@ -22,6 +22,8 @@ B = X > 0
 
 UNARY = ("abs", "ceil", "cos", "exp", "floor", "is_finite", "neg", "sign", "sin", "square", "tanh", "round")
 BINARY = ("add", "sub", "mul", "div", "rem", "max", "min", "eq", "ne", "lt", "le", "gt", "ge")
+INSIDE = ("asin", "acos", "atanh", "erf_inv")
+CURVES = ("exp2", "expm1", "tan", "atan", "sinh", "cosh", "asinh", "cbrt", "logistic", "erf", "erfc")
 INTEGER = ("bitwise_and", "bitwise_or", "bitwise_xor")
 SHIFTS = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
 
@@ -34,7 +36,11 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     **{f"{n} scalar": (lambda l, x, n=n: (getattr(l, n)(x, 2.0), getattr(l, n)(2.0, x)), (P,)) for n in BINARY},
     **{f"reduce_{n}": (lambda l, x, n=n: getattr(l, f"reduce_{n}")(x, (0,)), (X,)) for n in ("sum", "prod", "max", "min")},
     **{f"reduce_{n}": (lambda l, x, n=n: getattr(l, f"reduce_{n}")(x, (1,)), (B,)) for n in ("and", "or")},
-    "erf_inv": (lambda l, x: l.erf_inv(x / 4), (X,)),
+    **{name: (lambda l, x, n=name: getattr(l, n)(x / 4), (X,)) for name in INSIDE},
+    **{name: (lambda l, x, n=name: getattr(l, n)(x), (X,)) for name in CURVES},
+    **{name: (lambda l, x, n=name: getattr(l, n)(x), (P,)) for name in ("log1p", "lgamma", "digamma")},
+    "acosh": (lambda l, x: l.acosh(x + 1), (P,)),
+    "pow": (lambda l, x, y: (l.pow(x, y), l.pow(x, 3), l.atan2(y, x)), (P, X)),
     "bitwise_not": (lambda l, x: l.bitwise_not(x), (N,)),
     "integer_pow": (lambda l, x: (l.integer_pow(x, 3), l.integer_pow(x, -2), l.integer_pow(x, 0)), (P,)),
     "clamp": (lambda l, x: (l.clamp(-0.5, x, 0.5), l.clamp(x, x * 2, x + 1)), (X,)),
