@@ -91,9 +91,9 @@ def test_fuel_comes_from_the_knob() -> None:
 
 
 def test_passes_are_read_with_their_options() -> None:
-    rows = manager.parse_passes("cse, fold(max_bytes=8, max_seconds=1), simplify.after_loops,")
+    rows = manager.parse_passes("cse, fold(max_bytes=8, max_work=1), simplify.after_loops,")
     assert [row.name for row in rows] == ["cse", "fold", "simplify.after_loops"]
-    assert dict(rows[1].options) == {"max_bytes": 8, "max_seconds": 1}
+    assert dict(rows[1].options) == {"max_bytes": 8, "max_work": 1}
     assert manager.parse_passes("") == []
 
 
