@@ -1,4 +1,4 @@
-"""The elementary functions with their references: what tests, `tools/accuracy.py` and `tools/accuracy_page.py` share.
+"""The elementary functions with their references: what tests and `tools/accuracy.py` share.
 
 Each is braze's function, a reference in f64 on arrays, which is itself compared with mpmath, and mpmath's function.
 Bounds are those of the operations' records.
