@@ -242,8 +242,8 @@ class DifferentiationError(BrazeError, TypeError, NotImplementedError):
 class UnsupportedError(BrazeError, NotImplementedError):
     """A legal program that this target or this version does not take, with the way out.
 
-    >>> import braze.numpy as bnp
-    >>> bnp.ones(3) ** 0.5  # doctest: +IGNORE_EXCEPTION_DETAIL
+    >>> import braze, numpy
+    >>> braze.jit(lambda z: z * z)(numpy.ones(3, numpy.complex64))  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     UnsupportedError: …
     """

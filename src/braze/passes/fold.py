@@ -18,7 +18,6 @@ from braze.passes.copying import Walk
 from braze.passes.log import Log
 from braze.passes.patterns import SPLAT_SOURCES, Splats
 
-
 PER_INSTRUCTION = 4096
 """Bytes that a folded instruction counts beside those it touches: what NumPy reads in the time that it takes."""
 
