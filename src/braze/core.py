@@ -361,7 +361,7 @@ def typeof(value: Any) -> TensorType:
     if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
         return TensorType((), dtypes.scalar_dtype(value), weak_type=not isinstance(value, bool))
     if isinstance(value, np.ndarray | np.generic):
-        if isinstance(value, np.ma.MaskedArray):
+        if _is_masked(value):
             raise errors.DTypeError(
                 "argument: a masked array is no array of braze, which would compute with what is masked.",
                 hint="pass the mask beside it, or fill it with x.filled(value).",
@@ -371,3 +371,9 @@ def typeof(value: Any) -> TensorType:
         f"argument: a value of type {type(value).__name__} is not an array.",
         hint="pass arrays, Python scalars, or containers of them registered as pytrees.",
     )
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether it is a masked array, asked without importing `numpy.ma`, which takes 15 ms."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)

@@ -176,8 +176,8 @@ class Builder:
 
         dtype = operands[0].dtype
         if dtype not in HALVES:
-            return math.FUNCTIONS[name](self, *operands)
-        wide = math.FUNCTIONS[name](self, *[self.cast(o, F32) for o in operands])
+            return math.function(name)(self, *operands)
+        wide = math.function(name)(self, *[self.cast(o, F32) for o in operands])
         return self.cast(wide, dtype)
 
     def clamp_index(self, index: Any, size: int) -> Any:

@@ -10,6 +10,7 @@ a file beside them, and a row.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,14 +18,10 @@ from braze.errors import InternalError
 from braze.hlo.ir import Instruction
 from braze.kernel.build.dot import tiled_dot
 from braze.kernel.build.launch import Built, BuiltLaunch
-from braze.kernel.build.rng import rng_kernels
-from braze.kernel.build.scatter import scatter_kernel
 from braze.kernel.build.schedule import loop_nests
-from braze.kernel.build.sort import sort_kernels
 from braze.kernel.build.split import split_in_two
 from braze.kernel.build.task import Task
 from braze.kernel.build.untangle import untangled
-from braze.kernel.build.window import select_and_scatter_kernels, window_kernels
 from braze.ops.table import Family
 from braze.record import Record
 from braze.target import Target
@@ -32,12 +29,25 @@ from braze.target import Target
 __all__ = ["FAMILIES", "STRATEGIES", "Built", "BuiltLaunch", "Strategy", "Task", "build"]
 
 
-FAMILIES: dict[str, Callable[[Instruction, str, Target], Built]] = {
-    "window": window_kernels,
-    "select_and_scatter": select_and_scatter_kernels,
-    "scatter": scatter_kernel,
-    "sort": sort_kernels,
-    "rng": rng_kernels,
+Builder = Callable[[Instruction, str, Target], Built]
+
+
+def _in(file: str, name: str) -> Builder:
+    """The builder of that name, whose file is read when it is first wanted."""
+
+    def build(instruction: Instruction, kernel: str, target: Target) -> Built:
+        found: Builder = getattr(importlib.import_module(f"braze.kernel.build.{file}"), name)
+        return found(instruction, kernel, target)
+
+    return build
+
+
+FAMILIES: dict[str, Builder] = {
+    "window": _in("window", "window_kernels"),
+    "select_and_scatter": _in("window", "select_and_scatter_kernels"),
+    "scatter": _in("scatter", "scatter_kernel"),
+    "sort": _in("sort", "sort_kernels"),
+    "rng": _in("rng", "rng_kernels"),
 }
 """Builders of the families that stand alone: what they do with elements is no part of a fusion."""
 

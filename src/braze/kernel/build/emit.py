@@ -26,7 +26,8 @@ from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.reducer import inline
 from braze.kernel.builder import Builder, Liftable, constant, number
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
-from braze.kernel.math import FORMATS, divide_by_uniform
+from braze.kernel.math.division import divide_by_uniform
+from braze.kernel.math.formats import FORMATS
 from braze.ops.table import IndexMap
 
 _At = tuple[Node, Index, int]

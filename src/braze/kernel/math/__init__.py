@@ -1,6 +1,6 @@
 """The math library: elementary functions written once against the kernel builder.
 
-`FUNCTIONS[name](b, x)` writes the statements that compute a function in the dtype of `x`, f32 or f64, and
+`function(name)(b, x)` writes the statements that compute a function in the dtype of `x`, f32 or f64, and
 returns the result. There are no branches but for the reduction of huge angles (`trigonometric`).
 
 Worst errors are in the operations' records (`ops/transcendental`): 1 ulp in f32 and 2 in f64, but for a few.
@@ -13,27 +13,31 @@ Invariants:
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import cast
 
 from braze.kernel.ir import Operand
-from braze.kernel.math.division import divide_by_uniform
-from braze.kernel.math.error import erf, erfc
-from braze.kernel.math.exponential import exp, exp2, expm1, logistic
 from braze.kernel.math.formats import FORMATS
-from braze.kernel.math.gamma import digamma, lgamma
-from braze.kernel.math.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from braze.kernel.math.inverse_error import erf_inv
-from braze.kernel.math.logarithm import log, log1p, log2, log10
-from braze.kernel.math.power import pow
-from braze.kernel.math.roots import cbrt, rsqrt, sqrt
-from braze.kernel.math.trigonometric import HUGE, acos, asin, atan, atan2, cos, sin, tan
 
-__all__ = ["FORMATS", "FUNCTIONS", "HUGE", "divide_by_uniform"]
+__all__ = ["FORMATS", "function"]
 
-FUNCTIONS: dict[str, Callable[..., Operand]] = {
-    f.__name__: f
-    for f in (
-        exp, exp2, expm1, log, log1p, log2, log10, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, tanh, asinh,
-        acosh, atanh, pow, sqrt, rsqrt, cbrt, erf, erfc, erf_inv, logistic, lgamma, digamma,
-    )
-}  # fmt: skip
+_FILES = {
+    "error": ("erf", "erfc"),
+    "exponential": ("exp", "exp2", "expm1", "logistic"),
+    "gamma": ("digamma", "lgamma"),
+    "hyperbolic": ("acosh", "asinh", "atanh", "cosh", "sinh", "tanh"),
+    "inverse_error": ("erf_inv",),
+    "logarithm": ("log", "log1p", "log2", "log10"),
+    "power": ("pow",),
+    "roots": ("cbrt", "rsqrt", "sqrt"),
+    "trigonometric": ("acos", "asin", "atan", "atan2", "cos", "sin", "tan"),
+}
+"""Where each function is; a file is read when a program wants one of its functions."""
+_FILE_OF = {name: file for file, names in _FILES.items() for name in names}
+
+
+def function(name: str) -> Callable[..., Operand]:
+    """The function that writes an elementary function: `(b, *operands) -> result`."""
+    module = importlib.import_module(f"braze.kernel.math.{_FILE_OF[name]}")
+    return cast("Callable[..., Operand]", getattr(module, name))
