@@ -19,12 +19,13 @@ Source: levels as in JAX's autodidax; the dynamic trace as in its omnistaging.
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,10 @@ from braze.types import TensorType
 
 if TYPE_CHECKING:
     from braze.ops.table import Op
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def user_source() -> Source | None:
@@ -59,16 +64,40 @@ class user_line:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, entry: TracebackType | None) -> None:
-        if error is None:
-            return
-        if isinstance(error, BrazeError):
-            if error.source is None:
-                error.source = CONTEXT.source or user_source()
-        elif isinstance(error, errors.InternalError) or _raised_inside(entry):
-            return
-        if knobs.get("traceback") != "full":
-            # A `with` block raises what it caught anew without adding its own frame, so none of ours is left.
-            error.__traceback__ = errors.users_frames(entry)
+        if error is not None:
+            _at_users_line(error, entry)
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """`user_line` around a function: what it raises ends at the caller's line. Costs 50 ns where it raises nothing."""
+
+    @functools.wraps(function)
+    def entry(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            _at_users_line(error, error.__traceback__)
+            raise
+
+    return entry
+
+
+def publish(names: Sequence[str], module: dict[str, Any]) -> None:
+    """Make the functions of a package's namespace public ones; inside braze they are called as they are."""
+    for name in names:
+        if isinstance(module[name], FunctionType):
+            module[name] = public(module[name])
+
+
+def _at_users_line(error: BaseException, entry: TracebackType | None) -> None:
+    if isinstance(error, BrazeError):
+        if error.source is None:
+            error.source = CONTEXT.source or user_source()
+    elif isinstance(error, errors.InternalError) or _raised_inside(entry):
+        return
+    if knobs.get("traceback") != "full":
+        # What is raised anew, by `with` or by `raise` alone, does not add its own frame, so none of ours is left.
+        error.__traceback__ = errors.users_frames(entry)
 
 
 def _raised_inside(entry: TracebackType | None) -> bool:

@@ -4,6 +4,7 @@ These functions take operands as they are: no implicit promotion between named d
 beyond scalars and axes of size 1. `braze.numpy` is the layer that promotes and broadcasts.
 """
 
+from braze.core import publish
 from braze.lax.control_flow import cond, fori_loop, map, scan, switch, while_loop
 from braze.lax.indexing import (
     gather,
@@ -244,3 +245,5 @@ __all__ = [
     "transpose",
     "while_loop",
 ]
+
+publish(__all__, globals())

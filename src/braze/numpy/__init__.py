@@ -6,6 +6,7 @@ methods of arrays (`methods.py`).
 
 import numpy as _np
 
+from braze.core import publish
 from braze.dtypes import (
     BF16 as _BF16,
 )
@@ -470,3 +471,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+publish(__all__, globals())

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from braze import dtypes, errors
-from braze.core import Tracer, typeof
+from braze.core import Tracer, public, typeof
 from braze.lax import lax
 from braze.numpy import cumulative, elementwise, indexing, linalg, reductions, shape, sorting
 from braze.runtime import array as arrays
@@ -247,14 +247,14 @@ _CONCRETE: dict[str, Any] = {
 
 def _install_shared(kind: Any) -> None:
     for name, function in _BINARY.items():
-        setattr(kind, f"__{name}__", _operator(function))
-        setattr(kind, f"__r{name}__", _reflected(function))
+        setattr(kind, f"__{name}__", public(_operator(function)))
+        setattr(kind, f"__r{name}__", public(_reflected(function)))
     for name, function in _COMPARISONS.items():
-        setattr(kind, f"__{name}__", _operator(function))
+        setattr(kind, f"__{name}__", public(_operator(function)))
     for name, function in _UNARY.items():
-        setattr(kind, f"__{name}__", _plain(function))
+        setattr(kind, f"__{name}__", public(_plain(function)))
     for name, function in _METHODS.items():
-        setattr(kind, name, _plain(function))
+        setattr(kind, name, public(_plain(function)))
     for name, getter in _PROPERTIES.items():
         setattr(kind, name, property(getter))
 
@@ -272,7 +272,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 def _install_concrete(kind: Any) -> None:
     _install_shared(kind)
     for name, value in _CONCRETE.items():
-        setattr(kind, name, value)
+        setattr(kind, name, public(value) if callable(value) else value)
 
 
 def install() -> None:

@@ -3,6 +3,7 @@
 A key is used once; `split` makes more of it. Nothing here has a hidden state.
 """
 
+from braze.core import publish
 from braze.random.keys import PRNGKey, bits, clone, fold_in, key, key_data, split, wrap_key_data
 from braze.random.samplers import (
     bernoulli,
@@ -41,3 +42,5 @@ __all__ = [
     "uniform",
     "wrap_key_data",
 ]
+
+publish(__all__, globals())
