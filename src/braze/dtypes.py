@@ -35,6 +35,7 @@ UNSIGNED = (U8, U16, U32, U64)
 INTEGERS = SIGNED + UNSIGNED
 FLOATS = (BF16, F16, F32, F64)
 COMPLEX = (C64, C128)
+HALVES = (F16, BF16)
 NUMBERS = INTEGERS + FLOATS + COMPLEX
 ALL = (BOOL, *NUMBERS)
 
@@ -103,6 +104,11 @@ def default_float() -> DType:
 
 def default_int() -> DType:
     return I64 if knobs.get("x64") else I32
+
+
+def accumulation_dtype(dtype: DType) -> DType:
+    """The dtype in which sums and products of a dtype are taken."""
+    return F32 if dtype in HALVES else dtype
 
 
 def is_float(dtype: DType) -> bool:

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from braze.dtypes import BOOL, F32, I64, INTEGERS, DType
+from braze.dtypes import BOOL, F32, HALVES, I64, INTEGERS, DType
 from braze.kernel import halves
-from braze.kernel.halves import HALVES
 from braze.kernel.ir import (
     OPCODES,
     Access,

@@ -17,9 +17,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from braze.dtypes import ALL, BOOL, COMPLEX, FLOATS, I64, INTEGERS, DType, short
+from braze.dtypes import ALL, BOOL, COMPLEX, FLOATS, HALVES, I64, INTEGERS, DType, short
 from braze.errors import VerificationError
-from braze.kernel.halves import HALVES, KEPT
+from braze.kernel.halves import KEPT
 from braze.kernel.ir import (
     OPCODES,
     Atomic,

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, INTEGERS, U16, U32, UNSIGNED, DType
+from braze.dtypes import BF16, BOOL, F32, F64, HALVES, I32, INTEGERS, U16, U32, UNSIGNED, DType
 from braze.kernel.ir import OPCODES, Operand
 
 if TYPE_CHECKING:
     from braze.kernel.builder import Builder
 
-HALVES = (F16, BF16)
 KEPT = frozenset({"select", "bitcast", "splat"})
 """Opcodes that only move the bits."""
 

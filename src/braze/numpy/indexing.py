@@ -514,9 +514,7 @@ class IndexUpdate:
     ) -> Array:
         """x with the elements divided."""
         options = indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        ones = lax.full(self.array.shape, 1, _factor_dtype(self.array, values))
-        factors = IndexUpdate(ones, self.index)._scatter(gathers.scatter_mul, values, options)
-        return _divide(self.array, factors)
+        return _divide(self.array, self._factors(values, options))
 
     def power(
         self,
@@ -529,9 +527,7 @@ class IndexUpdate:
     ) -> Array:
         """x with the elements raised to powers."""
         options = indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        ones = lax.full(self.array.shape, 1, _factor_dtype(self.array, values))
-        powers = IndexUpdate(ones, self.index)._scatter(gathers.scatter_mul, values, options)
-        return _power(self.array, powers)
+        return _power(self.array, self._factors(values, options))
 
     def min(
         self,
@@ -574,6 +570,11 @@ class IndexUpdate:
         options = indices_are_sorted, unique_indices, mode, wrap_negative_indices
         old = self.get(mode="clip", wrap_negative_indices=wrap_negative_indices)
         return self._scatter(gathers.scatter, func(old), options)
+
+    def _factors(self, values: ArrayLike, options: tuple[Any, ...]) -> Array:
+        """Per element the product of what the index puts there, 1 elsewhere."""
+        ones = lax.full(self.array.shape, 1, _factor_dtype(self.array, values))
+        return IndexUpdate(ones, self.index)._scatter(gathers.scatter_mul, values, options)
 
     def _scatter(self, scatter: Any, values: ArrayLike, options: tuple[Any, ...]) -> Array:
         x = self.array

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from braze import core
-from braze.dtypes import FLOATS, INTEGERS, NUMBERS, DType
+from braze.dtypes import FLOATS, INTEGERS, NUMBERS, DType, accumulation_dtype
 from braze.ops import elementwise, shape, transcendental
 from braze.ops.facets import LOWERED, NOT_LINEAR, SAMPLED, Array, check_axes, check_dtype, full, scalar_like
-from braze.ops.reduce import accumulator, highest, lowest
+from braze.ops.reduce import highest, lowest
 from braze.ops.table import EXACT, LINEAR, Bound, Cost, Error, Factors, Op, Sample, Undefined
 from braze.ops.windows import lower_window, reduce_window_hlo, scanned
 from braze.types import TensorType
@@ -121,7 +121,7 @@ def cumulative(
         return TensorType(x.shape, x.dtype)
 
     def numpy(x: Array, *, axis: int, reverse: bool) -> Array:
-        within = accumulator(x.dtype) if wide else x.dtype
+        within = accumulation_dtype(x.dtype) if wide else x.dtype
         with np.errstate(all="ignore"):
             start = np.asarray(identity(within)).astype(within)
             wider = (x.astype(within, copy=False),)
@@ -132,7 +132,7 @@ def cumulative(
         dtype, n, rank = x.type.dtype, x.type.shape[axis], len(x.type.shape)
         if n == 0:
             return x
-        within = accumulator(dtype) if wide else dtype
+        within = accumulation_dtype(dtype) if wide else dtype
         if within != dtype:
             x = b.emit(elementwise.convert_hlo, x, dtype=within)
         ones = (1,) * rank

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from braze import core, dtypes
-from braze.dtypes import ALL, BF16, BOOL, F16, F32, F64, FLOATS, I64, DType
+from braze.dtypes import ALL, BOOL, F32, F64, FLOATS, I64, DType, accumulation_dtype
 from braze.errors import DTypeError, ShapeError
 from braze.ops import elementwise, shape
 from braze.ops.facets import SAMPLED, Array, check_axes, listing, moved, only_linear, size_of
@@ -119,7 +119,7 @@ def _dot_general_numpy(
     sizes = [[lhs.shape[i] for i in axes] for axes in (lb, left, lc)]
     columns = [rhs.shape[i] for i in right]
     batch, rows, terms = (size_of(s) for s in sizes)
-    within = F32 if dtype in (F16, BF16) else dtype
+    within = accumulation_dtype(dtype)
     x = elementwise.convert(lhs, within).transpose([*lb, *left, *lc]).reshape(batch, rows, terms)
     y = elementwise.convert(rhs, within).transpose([*rb, *rc, *right]).reshape(batch, terms, size_of(columns))
     with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from braze import core, dtypes
-from braze.dtypes import BF16, BOOL, F16, F32, FLOATS, I32, I64, INTEGERS, NUMBERS, DType
+from braze.dtypes import BOOL, FLOATS, I32, I64, INTEGERS, NUMBERS, DType, accumulation_dtype
 from braze.errors import DTypeError, ShapeError
 from braze.ops import elementwise, shape
 from braze.ops.facets import (
@@ -81,11 +81,6 @@ def tree(combine: Combine, arrays: Sequence[Array], axes: Axes) -> tuple[Array, 
 
 
 # --- reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or ------------------------------
-def accumulator(dtype: DType) -> DType:
-    """The dtype in which sums and products of a dtype are taken."""
-    return F32 if dtype in (F16, BF16) else dtype
-
-
 def lowest(dtype: DType) -> Any:
     """What maximum leaves unchanged."""
     if dtype in FLOATS:
@@ -130,7 +125,7 @@ def reduction(
         return TensorType(kept(x.shape, axes), x.dtype)
 
     def numpy(x: Array, *, axes: Axes) -> Array:
-        dtype = accumulator(x.dtype) if wide else x.dtype
+        dtype = accumulation_dtype(x.dtype) if wide else x.dtype
         count = size_of([x.shape[a] for a in axes])
         if count == 0:
             return _splat(kept(x.shape, axes), x.dtype, identity(x.dtype))
@@ -140,7 +135,7 @@ def reduction(
 
     def lower(b: Any, x: Any, *, axes: Axes) -> Any:
         dtype = x.type.dtype
-        within = accumulator(dtype) if wide else dtype
+        within = accumulation_dtype(dtype) if wide else dtype
         if within != dtype:
             x = b.emit(elementwise.convert_hlo, x, dtype=within)
         init = b.constant(np.asarray(identity(within)), within)

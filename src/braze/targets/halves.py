@@ -86,9 +86,9 @@ def _to_f16(w: Writer, n: int, x: str) -> str:
     sign = i.of("and", i.of("lshr", bits, 16), 0x8000)
     last = i.of("and", i.of("lshr", size, 13), 1)
     normal = i.of("lshr", i.of("add", i.of("add", size, ((15 - 127) << 23) + 0xFFF), last), 13)
-    half = 126 << 23  # 0.5, whose last place is that of a subnormal f16
-    aligned = w.value(f"fadd {_kind('float', n)} {i.number(size)}, {i.number(i.of('or', i.splat(half), 0))}")
-    small = i.of("sub", i.bits(aligned), half)
+    half = "0.5" if n == 1 else "splat (float 0.5)"  # its last place is that of a subnormal f16
+    aligned = w.value(f"fadd {_kind('float', n)} {i.number(size)}, {half}")
+    small = i.of("sub", i.bits(aligned), 126 << 23)
     found = i.select(i.of("icmp ult", size, 113 << 23), small, normal)
     nan = i.of("icmp ugt", size, 0x7F800000)
     special = i.select(

@@ -15,9 +15,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from braze.dtypes import BOOL, F32, F64, FLOATS, INTEGERS, UNSIGNED, DType, short
+from braze.dtypes import BOOL, F32, F64, FLOATS, HALVES, INTEGERS, UNSIGNED, DType, short
 from braze.errors import UnsupportedError
-from braze.kernel.halves import HALVES
 from braze.kernel.ir import Constant
 from braze.target import Target
 from braze.targets import halves

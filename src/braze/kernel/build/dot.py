@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from braze.dtypes import BF16, BOOL, F16, I64
+from braze.dtypes import BOOL, HALVES, I64
 from braze.kernel.build.affine import Affine
 from braze.kernel.build.emit import splat
 from braze.kernel.build.graph import Node
@@ -43,7 +43,7 @@ def tiled_dot(task: Task) -> Built | None:
     if (
         axes < 2
         or any(r.classes != product.classes for r in graph.results)
-        or product.dtype in (F16, BF16, BOOL)
+        or product.dtype in (*HALVES, BOOL)
         or len(rhs) < 2
         or rhs[-1] != ("r", axes - 1)
         or ("r", axes - 1) in lhs

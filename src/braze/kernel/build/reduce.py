@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from braze.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType, is_float
+from braze.dtypes import BOOL, F32, F64, I32, I64, accumulation_dtype, is_float
 from braze.kernel.build.affine import Affine, Index
 from braze.kernel.build.emit import Emitter, Sweep, splat
 from braze.kernel.build.graph import Node, Reduction
@@ -284,11 +284,6 @@ def accumulator(reduction: Reduction) -> Accumulator:
     if opcode in ("max", "min") and is_float(dtype):
         return Extreme(reduction, opcode)
     return Monoid(reduction, opcode)
-
-
-def accumulation_dtype(dtype: DType) -> DType:
-    """Sums and products of half precision run in f32."""
-    return F32 if dtype in (F16, BF16) else dtype
 
 
 def _combine(e: Emitter, opcode: str, x: Operand, y: Operand) -> Operand:

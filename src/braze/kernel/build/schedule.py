@@ -11,13 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from braze.dtypes import DType
+from braze.dtypes import DType, accumulation_dtype
 from braze.kernel.build.affine import ZERO, Affine, Index
 from braze.kernel.build.emit import Emitter, Reader, ScratchRow
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
 from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, nests, scratch_rows
-from braze.kernel.build.reduce import accumulation_dtype, reduce_at
+from braze.kernel.build.reduce import reduce_at
 from braze.kernel.build.task import Task
 from braze.kernel.build.work import Work
 from braze.kernel.ir import Memory, Operand, Space

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 
+from braze.dtypes import accumulation_dtype
 from braze.hlo.axes import is_contraction
 from braze.hlo.ir import Builder, Instruction, Region, Value
 from braze.kernel.build.affine import Affine, Index, linear
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.launch import BufferName, Built, BuiltLaunch
 from braze.kernel.build.nest import Nest, nests
-from braze.kernel.build.reduce import Pass, accumulation_dtype, accumulator
+from braze.kernel.build.reduce import Pass, accumulator
 from braze.kernel.build.schedule import Schedule, lane_count
 from braze.kernel.build.task import Task
 from braze.kernel.ir import Memory
