@@ -102,9 +102,17 @@ class Builder:
         return result
 
     def store(
-        self, memory: Memory, index: Liftable, value: Liftable, access: Access, mask: Operand | None = None
+        self,
+        memory: Memory,
+        index: Liftable,
+        value: Liftable,
+        access: Access,
+        mask: Operand | None = None,
+        streams: bool = False,
     ) -> None:
-        self.append(Store(memory, self.lift(index, I64), self.lift(value, memory.dtype), access, mask))
+        self.append(
+            Store(memory, self.lift(index, I64), self.lift(value, memory.dtype), access, mask, streams)
+        )
 
     def atomic(
         self, opcode: str, memory: Memory, index: Operand, value: Operand, mask: Operand | None = None

@@ -227,6 +227,9 @@ class _Checker:
         self.typed(s.value, s.memory.dtype, "the stored value")
         if single:
             self.expect(not s.value.varying, "V5", "a uniform access stores a value that varies")
+        if s.streams:
+            whole = s.access == "unit" and s.memory.space == "out"
+            self.expect(whole, "V4", f"a {s.access} store to {s.memory.space} memory streams")
         self.written(s.memory)
 
     def _atomic(self, s: Atomic) -> None:

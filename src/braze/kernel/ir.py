@@ -119,11 +119,18 @@ class Load:
 
 @dataclass(slots=True, eq=False)
 class Store:
+    """memory[index] = value in the lanes of the mask.
+
+    `streams` is a hint for `unit` stores to `out` memory: every element is written once and not read soon, so
+    that where the memory lies apart from what the kernel reads, the store need not go through the caches.
+    """
+
     memory: Memory
     index: Operand
     value: Operand
     access: Access
     mask: Operand | None = None
+    streams: bool = False
 
 
 @dataclass(slots=True, eq=False)

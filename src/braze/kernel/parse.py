@@ -335,9 +335,10 @@ class _Parser:
         self.take("store")
         memory, index = self.place()
         access = self.access()
+        streams = self.skip("streams")
         self.take("=")
         value = self.operand()
-        return Store(memory, index, value, access, self.mask())
+        return Store(memory, index, value, access, self.mask(), streams)
 
     def atomic(self) -> Statement:
         self.take("atomic")

@@ -165,7 +165,7 @@ class _Printer:
         self.line(f"{self.typed(s.result)} = load {s.memory.name}[{index}] {s.access}{tail}")
 
     def _store(self, s: Store) -> None:
-        place = f"{s.memory.name}[{self.use(s.index)}] {s.access}"
+        place = f"{s.memory.name}[{self.use(s.index)}] {s.access}{' streams' if s.streams else ''}"
         self.line(f"store {place} = {self.use(s.value)}{self.masked(s.mask)}")
 
     def _atomic(self, s: Atomic) -> None:

@@ -117,12 +117,14 @@ class _Printer(LaneMemory):
 
     def __init__(self, kernel: Kernel, target: Target, module: Module) -> None:
         super().__init__(kernel, Writer(target, module.declare, module.add_function))
+        self.module = module
 
     # The function ---------------------------------------------------------------------------------
 
     def function(self) -> str:
         w, kernel = self.w, self.kernel
         self._parameters()
+        streams = w.reserve()
         self._scratch()
         stack = w.reserve()
         if kernel.grid == 1:
@@ -130,6 +132,11 @@ class _Printer(LaneMemory):
             self._block(kernel.body)
         else:
             self._grid_loop()
+        if self.streams:
+            # Stores around the caches are ordered by a full fence only, and whoever waits for this launch reads them.
+            w.line("fence seq_cst")
+            self.module.add_global("nontemporal", "!0 = !{i32 1}")
+            w.lines[streams] = "\n".join(f"  {line}" for line in self._stream_prologue())
         w.line("ret void")
         # Stack slots are found out during the walk, but belong in the entry block.
         w.lines[stack] = "\n".join(f"  {line}" for line in self.stack)

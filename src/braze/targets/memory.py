@@ -37,6 +37,7 @@ class LaneMemory(LaneValues):
         super().__init__(kernel, w)
         self.pointers: dict[Memory, str] = {}
         self.stack: list[str] = []
+        self.streams: dict[Memory, str] = {}
 
     def _slot(self, kind: str) -> str:
         """Stack memory for the whole call."""
@@ -143,16 +144,62 @@ class LaneMemory(LaneValues):
         kind, size = stored(memory.dtype), memory.dtype.itemsize
         value = f"<{n} x {kind}> {self._stored_value(s.value, True)}"
         run = self._run(memory, s.index, s.access)
-        if run is not None and s.mask is None:
-            w.line(f"store {value}, ptr {run}, align {size}")
-            return
-        mask = f"<{n} x i1> {'splat (i1 true)' if s.mask is None else self.vector(s.mask)}"
-        if run is not None:
-            w.call_void(f"llvm.masked.store.{mangled(kind, n)}.p0", value, f"ptr align {size} {run}", mask)
-        else:
+        mask = None if s.mask is None else f"<{n} x i1> {self.vector(s.mask)}"
+        if run is None:
             # LLVM orders overlapping elements from the first lane to the last.
             where = f"<{n} x ptr> align {size} {self._addresses(memory, s.index, s.access)}"
-            w.call_void(f"llvm.masked.scatter.{mangled(kind, n)}.v{n}p0", value, where, mask)
+            every = mask or f"<{n} x i1> splat (i1 true)"
+            w.call_void(f"llvm.masked.scatter.{mangled(kind, n)}.v{n}p0", value, where, every)
+        elif s.streams and n * size % ALIGNMENT == 0:
+            self._stream(memory, value, run, mask)
+        else:
+            self._store_run(memory, value, run, mask)
+
+    def _store_run(self, memory: Memory, value: str, run: str, mask: str | None) -> None:
+        """Consecutive elements, those of the mask."""
+        kind, size = stored(memory.dtype), memory.dtype.itemsize
+        if mask is None:
+            self.w.line(f"store {value}, ptr {run}, align {size}")
+            return
+        where = f"ptr align {size} {run}"
+        self.w.call_void(f"llvm.masked.store.{mangled(kind, self.lanes)}.p0", value, where, mask)
+
+    def _stream(self, memory: Memory, value: str, run: str, mask: str | None) -> None:
+        """Whole cache lines around the caches, if the memory allows it; such stores need their alignment."""
+        w = self.w
+        at = w.value(f"ptrtoint ptr {run} to i64")
+        fits = w.value(f"icmp eq i64 {w.value(f'and i64 {at}, {self._stream_bits(memory)}')}, 0")
+        if mask is not None:
+            every = w.call(f"llvm.vector.reduce.and.v{self.lanes}i1", "i1", mask)
+            fits = w.value(f"and i1 {fits}, {every}")
+        around, through, done = w.label("around"), w.label("through"), w.label("stored")
+        w.line(f"br i1 {fits}, label %{around}, label %{through}")
+        w.start(around)
+        w.line(f"store {value}, ptr {run}, align {ALIGNMENT}, !nontemporal !0")
+        w.line(f"br label %{done}")
+        w.start(through)
+        self._store_run(memory, value, run, mask)
+        w.line(f"br label %{done}")
+        w.start(done)
+
+    def _stream_bits(self, memory: Memory) -> str:
+        """The address bits that must be zero for a store to stream: none may be, if the kernel reads the memory.
+
+        A result in the place of an operand has its lines in the cache already, and streaming would throw them out.
+        """
+        return self.streams.setdefault(memory, f"%stream{len(self.streams)}")
+
+    def _stream_prologue(self) -> list[str]:
+        """The definitions of these bits, for the function's entry."""
+        lines = []
+        for memory, name in self.streams.items():
+            mine, shared = self.pointers[memory], "false"
+            for k, other in enumerate(m for m in self.kernel.parameters if m.space == "in"):
+                lines.append(f"{name}.{k} = icmp eq ptr {mine}, {self.pointers[other]}")
+                lines.append(f"{name}.or{k} = or i1 {shared}, {name}.{k}")
+                shared = f"{name}.or{k}"
+            lines.append(f"{name} = select i1 {shared}, i64 -1, i64 {ALIGNMENT - 1}")
+        return lines
 
     def _store_element(self, memory: Memory, index: Operand, value: Operand) -> None:
         address = self._address(memory, self.scalar(index), element(index.dtype))
