@@ -31,6 +31,9 @@ from braze.ops.sorting import picks_either
 
 CHAIN = 32
 """Most float terms that are added one after another."""
+PRODUCT_CHAIN = 8
+"""Most float factors that are multiplied one after another: long products leave the range of normal numbers, and
+each multiplication with a subnormal result costs about 150 cycles, so few should come after the first such."""
 LIGHT = 8
 """Operations of a term that may be written twice, for the usual and for the rare case."""
 UNROLLED = 8
@@ -42,10 +45,12 @@ class Accumulator:
 
     Attributes:
         reassociates: whether partial results may be merged, so that a long sum is cut into chains.
+        chain: most terms that are taken in one after another where it reassociates.
         crosses: whether lanes can be combined at the end.
     """
 
     reassociates = False
+    chain = CHAIN
     crosses = True
 
     def __init__(self, reduction: Reduction) -> None:
@@ -86,6 +91,8 @@ class Monoid(Accumulator):
         self.dtype = accumulation_dtype(self.result)
         # Integers and bits give the same in any order; a product's error depends on the number of its factors only.
         self.reassociates = opcode in ("add", "mul") or not is_float(self.result)
+        if opcode == "mul" and is_float(self.result):
+            self.chain = PRODUCT_CHAIN
 
     def start(self, e: Emitter) -> list[Operand]:
         return [identity(self.opcode, self.dtype)]
@@ -466,11 +473,12 @@ class Pass:
         """A loop; a long one whose partial results may be merged becomes chains of chains."""
         e = self.e
         flags = [o.varying or self.lane_axis >= 0 or self.varying for o in running]
-        if trips <= CHAIN or not self.reassociates:
+        longest = min(a.chain for a in self.accumulators)
+        if trips <= longest or not self.reassociates:
             return list(e.sweep(start, stop, step, running, body, flags))
-        inner = CHAIN
-        while inner * CHAIN < trips:
-            inner *= CHAIN
+        inner = longest
+        while inner * longest < trips:
+            inner *= longest
 
         def block(first: Operand, *carried: Operand) -> Sequence[Operand]:
             last = e.compute("min", e.compute("add", first, inner * step), e.lift(stop, I64))
@@ -493,8 +501,8 @@ class Pass:
                     e.compute("select", lanes.mask, new, old)
                     for new, old in zip(stepped, carried, strict=True)
                 ]
-        index = e.index_of(base, size, sweep)
         width = self._tree_width(size, depth)
+        index = e.index_of(base, size - width + 1, sweep)
         if width > 1:
             return self._written_out(axis, range(width), index, carried)
         self.position[axis] = index
