@@ -41,6 +41,18 @@ def normal(*shapes: tuple[int, ...]) -> Callable[[], Sequence[Any]]:
     return lambda: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
+def halved(*shapes: tuple[int, ...]) -> Callable[[], Sequence[Any]]:
+    """The same in bf16."""
+    make = normal(*shapes)
+
+    def inputs() -> Sequence[Any]:
+        import ml_dtypes
+
+        return [x.astype(ml_dtypes.bfloat16) for x in make()]
+
+    return inputs
+
+
 def places() -> np.ndarray[Any, Any]:
     """100,000 indices below 10,000."""
     return np.random.default_rng(1).integers(0, 10_000, 100_000).astype(np.int32)
@@ -135,6 +147,8 @@ WORKS: tuple[Work, ...] = (
     Work("softmax, 128x512", (3, 3), softmax, normal((128, 512)), ("jax", "numpy", "torch"), 5),
     Work("layernorm, 128x512", (4, 4), layernorm, normal((128, 512), (512,), (512,)), ("jax", "numpy", "torch"), 5),
     Work("logsumexp, 128x512", (4, 4), logsumexp, normal((128, 512)), ("jax", "numpy", "torch"), 5),
+    Work("bf16 softmax, 1024x1024", (2, 2), softmax, halved((1024, 1024)), ("jax",)),
+    Work("bf16 layernorm, 1024x1024", (2, 2), layernorm, halved((1024, 1024), (1024,), (1024,)), ("jax",)),
     Work("sum over axis 0, 1024x1024", (1.7, 2.5), sum_over(0), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),
     Work("sum over axis 1, 1024x1024", (1.7, 2.5), sum_over(1), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),
     Work("sum over all, 1024x1024", (1.7, 2.5), sum_over(None), normal((1024, 1024)), ("jax", "numpy", "torch"), 3),

@@ -137,6 +137,56 @@ def test_each_operation_rounds_and_equals_the_numpy_target(dtype: type) -> None:
         assert equal.all(), (k, a[~equal][:3], b[~equal][:3])
 
 
+FUNCTIONS = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "lgamma",
+    "log",
+    "log1p",
+    "logistic",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
+
+@HALVES
+def test_functions_of_every_value(dtype: type) -> None:
+    """NaN where the NumPy target has it, whatever the bits of an operand's NaN, and the neighbour at most elsewhere."""
+    every = EVERY.view(dtype)
+    for name in FUNCTIONS:
+        function = getattr(bz.lax, name)
+        found, wanted = (np.asarray(bz.jit(function, target=t)(every)) for t in ("cpu", "numpy"))
+        with np.errstate(invalid="ignore"):
+            nan, expected = (np.isnan(r.astype(np.float32)) for r in (found, wanted))
+        assert (nan == expected).all(), (name, every[nan != expected][:5])
+        steps = np.abs(order(found) - order(wanted))[~nan]
+        assert steps.max() <= 1, (name, every[~nan][steps.argmax()])
+
+
+def order(x: np.ndarray) -> np.ndarray:
+    """Numbers that count representable values; both zeros are 0."""
+    bits = x.view(np.int16).astype(np.int32)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
 @HALVES
 def test_moves_keep_the_bits_of_nan(dtype: type) -> None:
     every = EVERY.view(dtype)

@@ -185,7 +185,7 @@ class Builder:
         if dtype not in HALVES:
             return math.function(name)(self, *operands)
         wide = math.function(name)(self, *[self.cast(o, F32) for o in operands])
-        return self.cast(wide, dtype)
+        return halves.computed(self, wide, dtype)
 
     def clamp_index(self, index: Any, size: int) -> Any:
         """An index brought into an axis, for an element that another condition drops when it lies outside.

@@ -37,7 +37,29 @@ def compute(b: Builder, opcode: str, operands: list[Operand]) -> Operand:
         case "abs":
             return b.bitcast(b.and_(b.bitcast(operands[0], U16), 0x7FFF), dtype)
     wide = b.compute(opcode, *[b.compute("cast", o, dtype=F32) for o in operands])
-    return wide if OPCODES[opcode].result == "bool" else b.compute("cast", wide, dtype=dtype)
+    if OPCODES[opcode].result == "bool":
+        return wide
+    return computed(b, wide, dtype)
+
+
+def computed(b: Builder, wide: Operand, dtype: DType) -> Operand:
+    """The rounded result of arithmetic, or a function, on halves in f32.
+
+    A NaN is that of an operand or the processor's own: nothing stands in its lower half.
+    """
+    return _to_bf16(b, wide, long_nan=False) if dtype == BF16 else b.compute("cast", wide, dtype=dtype)
+
+
+def row_dtype(dtype: DType) -> DType:
+    """In which dtype values of that dtype are kept from one pass to the next: bf16 as the f32 that it is."""
+    return F32 if dtype == BF16 else dtype
+
+
+def exact_bf16(b: Builder, wide: Operand) -> Operand:
+    """The bf16 that an f32 is."""
+    narrow = b.bitcast(b.cast(b.shr_fast(b.bitcast(wide, U32), 16), U16), BF16)
+    b.rounded[narrow] = wide
+    return narrow
 
 
 def cast(b: Builder, value: Operand, dtype: DType, opcode: str = "cast") -> Operand | None:
@@ -59,15 +81,18 @@ def _from_bf16(b: Builder, value: Operand) -> Operand:
     return b.bitcast(b.shl_fast(b.cast(b.bitcast(value, U16), U32), 16), F32)
 
 
-def _to_bf16(b: Builder, x: Operand) -> Operand:
-    """To the nearest, ties to even: add half a last place, a little less where the last bit is even."""
+def _to_bf16(b: Builder, x: Operand, long_nan: bool = True) -> Operand:
+    """To the nearest, ties to even: add half a last place, a little less where the last bit is even.
+
+    Args:
+        long_nan: whether a NaN may have bits in its lower half, which would carry it into infinity and beyond.
+    """
     bits = b.bitcast(x, U32)
-    last = b.and_(b.shr_fast(bits, 16), 1)
-    near = b.add(bits, b.add(last, 0x7FFF))
-    kept = b.and_(b.select(b.ne(x, x), b.or_(bits, 0x400000), near), 0xFFFF0000)
-    narrow = b.bitcast(b.cast(b.shr_fast(kept, 16), U16), BF16)
-    b.rounded[narrow] = b.bitcast(kept, F32)
-    return narrow
+    odd = b.ne(b.and_(bits, 0x10000), 0)
+    near = b.add(bits, b.select(odd, b.lift(0x8000, U32), b.lift(0x7FFF, U32)))
+    if long_nan:
+        near = b.select(b.ne(x, x), b.or_(bits, 0x400000), near)
+    return exact_bf16(b, b.bitcast(b.and_(near, 0xFFFF0000), F32))
 
 
 def _single(b: Builder, value: Operand) -> Operand:

@@ -25,6 +25,7 @@ from braze.kernel.build.affine import UNBOUNDED, ZERO, Affine, Index, Symbol, li
 from braze.kernel.build.graph import Graph, Node
 from braze.kernel.build.reducer import inline
 from braze.kernel.builder import Builder, Liftable, constant, number
+from braze.kernel.halves import exact_bf16
 from braze.kernel.ir import Compute, Constant, Load, Memory, Operand, Statement, Value
 from braze.kernel.math.division import divide_by_uniform
 from braze.kernel.math.formats import FORMATS
@@ -540,7 +541,8 @@ class Emitter(Builder):
     def _evaluate(self, node: Node, index: Index, values: Sequence[Operand]) -> Operand:
         row = self._complete_row(node, index) if self.scratch_rows else None
         if row is not None:
-            return self.read(row.memory, (row.memory.size,), (index[row.position],))
+            kept = self.read(row.memory, (row.memory.size,), (index[row.position],))
+            return kept if kept.dtype == node.dtype else exact_bf16(self, kept)
         value: Operand
         match node.kind:
             case "elementwise":
@@ -625,7 +627,8 @@ class Emitter(Builder):
                 and len(index[row.position].terms) <= 2
                 and sweep.size == row.memory.size
             ):
-                self.write(row.memory, (row.memory.size,), (index[row.position],), value)
+                kept = self.cast(value, row.memory.dtype)
+                self.write(row.memory, (row.memory.size,), (index[row.position],), kept)
                 sweep.fills.append((row, _outer(index, row.position)))
 
     def inline(self, region: HloRegion, arguments: Sequence[Operand]) -> list[Operand]:

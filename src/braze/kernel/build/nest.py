@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from braze.kernel.build.graph import Graph, Node, Reduction
+from braze.kernel.halves import row_dtype
 from braze.target import Target
 
 GATHER_COST = 8.0
@@ -179,8 +180,9 @@ def scratch_rows(nest: Nest, graph: Graph, target: Target) -> list[tuple[Node, i
         ) or any(root is node for _, root in nest.roots)
         if len(mine) < 2 or not leaves or len(inside) != 1 or costs[node.number] < EXPENSIVE_FLOPS:
             continue
-        lanes = target.lanes(node.dtype, 2) if nest.lane == "outer" else 1
-        if node.shape[inside[0]] * node.dtype.itemsize * lanes <= target.l2_bytes // 4:
+        dtype = row_dtype(node.dtype)
+        lanes = target.lanes(dtype, 2) if nest.lane == "outer" else 1
+        if node.shape[inside[0]] * dtype.itemsize * lanes <= target.l2_bytes // 4:
             kept.append((node, inside[0]))
             costs[node.number] = 0
     return kept

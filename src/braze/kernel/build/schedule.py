@@ -20,6 +20,7 @@ from braze.kernel.build.nest import EXPENSIVE_FLOPS, Nest, flops_per_element, ne
 from braze.kernel.build.reduce import reduce_at
 from braze.kernel.build.task import Task
 from braze.kernel.build.work import Work
+from braze.kernel.halves import row_dtype
 from braze.kernel.ir import Memory, Operand, Space
 from braze.ops.table import Update
 from braze.target import Target
@@ -134,7 +135,7 @@ class Schedule:
         for node, position in scratch_rows(nest, self.graph, self.target):
             space: Space = "private" if nest.lane == "outer" else "shared"
             name = f"row{len(self.emitter.scratch)}"
-            memory = self.emitter.memory(name, node.dtype, node.shape[position], space)
+            memory = self.emitter.memory(name, row_dtype(node.dtype), node.shape[position], space)
             self.emitter.scratch_rows[node.number] = ScratchRow(memory, position)
         if nest.lane == "none" or (nest.lane == "inner" and not nest.outer):
             return self._flat(nest, blocks)
